@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
 // codec translates between actions of the continuous environment and recommendations.
@@ -50,8 +51,8 @@ const (
 )
 
 // decode returns the recommendation that an action encodes.
-func (c *codec) decode(action []float32, of references) Recommendation {
-	var r Recommendation
+func (c *codec) decode(action []float32, of references) pods.Recommendation {
+	var r pods.Recommendation
 	amounts := [...]*cluster.Resources{&r.Lower, &r.Target, &r.Upper, &r.Uncapped}
 	if c.encoding == EncodingLog {
 		for i, v := range amounts {
@@ -68,7 +69,7 @@ func (c *codec) decode(action []float32, of references) Recommendation {
 }
 
 // encode writes the action nearest to r.
-func (c *codec) encode(r *Recommendation, of references, action []float32) {
+func (c *codec) encode(r *pods.Recommendation, of references, action []float32) {
 	for i, v := range [...]*cluster.Resources{&r.Lower, &r.Target, &r.Upper, &r.Uncapped} {
 		cpu, mem := float64(v.MilliCPU), float64(v.MemoryBytes)
 		if c.encoding == EncodingLog {
@@ -96,9 +97,9 @@ const keep = 3
 // decodeDiscrete returns the recommendation of a discrete action: the factor of CPU is
 // action/7, that of memory action%7. An action that changes something puts both bounds at the
 // target, so that the updater acts; the one that keeps everything opens them from low to high.
-func decodeDiscrete(action int, target, low, high cluster.Resources) Recommendation {
+func decodeDiscrete(action int, target, low, high cluster.Resources) pods.Recommendation {
 	cpu, mem := action/len(Factors), action%len(Factors)
-	r := constant(cluster.Resources{
+	r := pods.Constant(cluster.Resources{
 		MilliCPU:    int64(math.Round(float64(target.MilliCPU) * Factors[cpu])),
 		MemoryBytes: int64(math.Round(float64(target.MemoryBytes) * Factors[mem])),
 	})
@@ -111,7 +112,7 @@ func decodeDiscrete(action int, target, low, high cluster.Resources) Recommendat
 // encodeDiscrete returns the nearest action that does not go below r. It keeps a resource whose
 // target lies within r's bounds. It scales another one by the least factor that reaches r's target,
 // or by the greatest if none does.
-func encodeDiscrete(r *Recommendation, target cluster.Resources) int {
+func encodeDiscrete(r *pods.Recommendation, target cluster.Resources) int {
 	cpu := nearest(target.MilliCPU, r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU)
 	mem := nearest(target.MemoryBytes, r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes)
 	return cpu*len(Factors) + mem

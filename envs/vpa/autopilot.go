@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
@@ -47,7 +48,7 @@ type ensembles struct {
 	memory  *upstream.Autopilot
 	next    int // first sample of metrics that has not been seen
 	scratch []float64
-	latest  Recommendation
+	latest  pods.Recommendation
 }
 
 func newEnsembles(p *Autopilot) *ensembles {
@@ -65,7 +66,7 @@ func newEnsembles(p *Autopilot) *ensembles {
 
 // recommend adds the windows that are complete, with a killed container's memory raised by a fifth, as upstream
 // does, and returns a recommendation if there are any.
-func (e *ensembles) recommend(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+func (e *ensembles) recommend(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
 	if first {
 		e.cpu.Reset()
 		e.memory.Reset()
@@ -77,19 +78,19 @@ func (e *ensembles) recommend(ctx context.Context, t *Task, first bool) (Recomme
 		cpu, mem = e.window(seen[e.next : e.next+n])
 		news = true
 	}
-	for i := range t.dynamics.pods {
-		if p := &t.dynamics.pods[i]; !first && p.oom {
-			mem = e.memory.Add([]float64{upstreamBump * float64(p.used.MemoryBytes)})
+	for i := range t.dynamics.Pods {
+		if p := &t.dynamics.Pods[i]; !first && p.OOM {
+			mem = e.memory.Add([]float64{upstreamBump * float64(p.Used.MemoryBytes)})
 			if !news {
-				cpu = float64(max(e.latest.Target.MilliCPU, p.used.MilliCPU))
+				cpu = float64(max(e.latest.Target.MilliCPU, p.Used.MilliCPU))
 			}
 			news = true
 		}
 	}
 	if !news {
-		return Recommendation{}, false
+		return pods.Recommendation{}, false
 	}
-	r := banded(math.Ceil(cpu), math.Ceil(mem))
+	r := pods.Banded(math.Ceil(cpu), math.Ceil(mem))
 	r.SetLimits = true
 	r.Limits = cluster.Resources{
 		MilliCPU:    limitOf(e.p.CPULimit, e.p.CPUFactor, math.Ceil(cpu), 0),

@@ -3,7 +3,6 @@ package vpa
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -11,12 +10,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
 // A recommender returns a recommendation at each step, or false to keep its last one. first is true
 // at an episode's first decision. When ctx ends it returns early, and its result is not used.
-type recommender func(ctx context.Context, t *Task, first bool) (Recommendation, bool)
+type recommender func(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool)
 
 // rule is a recommender under the name of its baseline.
 type rule struct {
@@ -99,8 +99,8 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, e
 			return nil, fmt.Errorf("vpa: a recommender for a task of type %T", task)
 		}
 		recommend := make()
-		var last Recommendation
-		next := func(ctx context.Context, first bool) Recommendation {
+		var last pods.Recommendation
+		next := func(ctx context.Context, first bool) pods.Recommendation {
 			if r, ok := recommend(ctx, t, first); ok {
 				last = r
 			} else if first {
@@ -108,15 +108,15 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, e
 			}
 			return last
 		}
-		further := func(ctx context.Context) Recommendation { return next(ctx, false) }
+		further := func(ctx context.Context) pods.Recommendation { return next(ctx, false) }
 		return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
 			r := next(ctx, first)
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			switch {
-			case t.dynamics.shared != nil:
-				t.codec.encodeSeparate(&r, t.admission.limitsFor(&r), t.base, action)
+			case t.dynamics.Node != nil:
+				t.codec.encodeSeparate(&r, t.admission.LimitsFor(&r), t.base, action)
 			case t.src.discrete:
 				action[0] = float32(encodeDiscrete(&r, t.rec.Target))
 				if !exact {
@@ -131,40 +131,27 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, e
 	}
 }
 
-func static(_ context.Context, t *Task, _ bool) (Recommendation, bool) {
-	return constant(t.admission.initial), true
+func static(_ context.Context, t *Task, _ bool) (pods.Recommendation, bool) {
+	return pods.Constant(t.admission.Initial), true
 }
 
-// Band around the targets of recommenders that give no bounds: the updater acts on requests
-// that are below 1/bandLow or above bandHigh times the target.
-const (
-	bandLow  = 1.1
-	bandHigh = 1.25
-	margin   = 1.15
-)
-
-// banded returns the recommendation of a target with bounds around it.
-func banded(cpu, mem float64) Recommendation {
-	at := func(f float64) cluster.Resources {
-		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
-	}
-	return Recommendation{Lower: at(1 / bandLow), Target: at(1), Upper: at(bandHigh), Uncapped: at(1)}
-}
+// margin is that of recommenders over what they have seen.
+const margin = 1.15
 
 // hourly returns a recommender that calls ask at the first step, once an hour and after an OOM kill.
 // For a day after a kill, its memory target is no less than upstream's bump: the larger of 1.2 times
 // the limit and the limit plus 100 MiB.
-func hourly(ask func(ctx context.Context, t *Task, scratch *[]float64) Recommendation) recommender {
+func hourly(ask func(ctx context.Context, t *Task, scratch *[]float64) pods.Recommendation) recommender {
 	var scratch []float64
 	floor, until := 0.0, 0
-	return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+	return func(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
 		if first {
 			floor, until = 0, 0
 		}
 		killed := false
-		for i := range t.dynamics.pods {
-			if p := &t.dynamics.pods[i]; !first && p.oom {
-				limit := float64(p.used.MemoryBytes) // a killed container's usage is its limit
+		for i := range t.dynamics.Pods {
+			if p := &t.dynamics.Pods[i]; !first && p.OOM {
+				limit := float64(p.Used.MemoryBytes) // a killed container's usage is its limit
 				floor, until, killed = max(floor, 1.2*limit, limit+100*mib), t.steps+t.stepsIn(24*time.Hour), true
 			}
 		}
@@ -172,11 +159,11 @@ func hourly(ask func(ctx context.Context, t *Task, scratch *[]float64) Recommend
 			floor = 0
 		}
 		if !first && !killed && t.steps%t.stepsIn(time.Hour) != 0 {
-			return Recommendation{}, false
+			return pods.Recommendation{}, false
 		}
 		r := ask(ctx, t, &scratch)
 		if float64(r.Target.MemoryBytes) < floor {
-			atFloor := banded(0, floor)
+			atFloor := pods.Banded(0, floor)
 			r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes, r.Uncapped.MemoryBytes =
 				atFloor.Lower.MemoryBytes, atFloor.Target.MemoryBytes, atFloor.Upper.MemoryBytes, atFloor.Target.MemoryBytes
 		}
@@ -192,13 +179,13 @@ func (t *Task) tail(d time.Duration) []cluster.Resources {
 	return t.metrics.Seen[max(0, len(t.metrics.Seen)-t.stepsIn(d)):]
 }
 
-func movingWindow(ctx context.Context, t *Task, scratch *[]float64) Recommendation {
+func movingWindow(ctx context.Context, t *Task, scratch *[]float64) pods.Recommendation {
 	seen := t.tail(24 * time.Hour)
-	return banded(margin*metrics.CPUQuantile(ctx, seen, 0.95, scratch), margin*peakMemory(seen))
+	return pods.Banded(margin*metrics.CPUQuantile(ctx, seen, 0.95, scratch), margin*peakMemory(seen))
 }
 
 // seasonalNaive falls back to the last hour where there is no day of history.
-func seasonalNaive(_ context.Context, t *Task, _ *[]float64) Recommendation {
+func seasonalNaive(_ context.Context, t *Task, _ *[]float64) pods.Recommendation {
 	day, hour := t.stepsIn(24*time.Hour), t.stepsIn(time.Hour)
 	from := len(t.metrics.Seen) - day
 	coming := t.tail(time.Hour)
@@ -209,7 +196,7 @@ func seasonalNaive(_ context.Context, t *Task, _ *[]float64) Recommendation {
 	for _, u := range coming {
 		cpu = max(cpu, float64(u.MilliCPU))
 	}
-	return banded(margin*cpu, margin*peakMemory(coming))
+	return pods.Banded(margin*cpu, margin*peakMemory(coming))
 }
 
 func peakMemory(seen []cluster.Resources) float64 {
@@ -223,7 +210,7 @@ func peakMemory(seen []cluster.Resources) float64 {
 // newUpstream recommends as the Kubernetes vertical pod autoscaler does with its defaults.
 func newUpstream() recommender {
 	f := newFeed()
-	return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+	return func(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
 		f.observe(ctx, t, first)
 		return f.recommend(), true
 	}
@@ -232,10 +219,10 @@ func newUpstream() recommender {
 // goldilocks sets requests and limits once a day, as an operator does who reads its report.
 func goldilocks(from func(upstream.Bounds) upstream.Requests) recommender {
 	f := newFeed()
-	return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+	return func(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
 		f.observe(ctx, t, first)
 		if !first && t.steps%t.stepsIn(24*time.Hour) != 0 {
-			return Recommendation{}, false
+			return pods.Recommendation{}, false
 		}
 		f.state.Recommend(&f.rec)
 		return asSet(from(f.rec.Bounds)), true
@@ -243,8 +230,8 @@ func goldilocks(from func(upstream.Bounds) upstream.Requests) recommender {
 }
 
 // asSet returns the recommendation of given requests and limits.
-func asSet(r upstream.Requests) Recommendation {
-	set := constant(cluster.Resources(r.Request))
+func asSet(r upstream.Requests) pods.Recommendation {
+	set := pods.Constant(cluster.Resources(r.Request))
 	set.Limits, set.SetLimits = cluster.Resources(r.Limit), true
 	return set
 }
@@ -262,42 +249,42 @@ func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests
 		h.MilliCPU[i] = append(h.MilliCPU[i], float64(u.MilliCPU))
 		h.MemoryBytes[i] = append(h.MemoryBytes[i], float64(u.MemoryBytes))
 	}
-	return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+	return func(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
 		if first {
-			h = upstream.History{MilliCPU: make([][]float64, len(t.dynamics.pods)), MemoryBytes: make([][]float64, len(t.dynamics.pods))}
+			h = upstream.History{MilliCPU: make([][]float64, len(t.dynamics.Pods)), MemoryBytes: make([][]float64, len(t.dynamics.Pods))}
 		}
-		for len(h.MilliCPU) < len(t.dynamics.pods) { // pods that run elsewhere come and go
+		for len(h.MilliCPU) < len(t.dynamics.Pods) { // pods that run elsewhere come and go
 			h.MilliCPU, h.MemoryBytes = append(h.MilliCPU, nil), append(h.MemoryBytes, nil)
 		}
-		h.MilliCPU, h.MemoryBytes = h.MilliCPU[:len(t.dynamics.pods)], h.MemoryBytes[:len(t.dynamics.pods)]
-		for i := range t.dynamics.pods {
-			p := &t.dynamics.pods[i]
+		h.MilliCPU, h.MemoryBytes = h.MilliCPU[:len(t.dynamics.Pods)], h.MemoryBytes[:len(t.dynamics.Pods)]
+		for i := range t.dynamics.Pods {
+			p := &t.dynamics.Pods[i]
 			switch {
 			case first && t.live == nil:
 				for k, u := range t.in.past() {
 					if k%checkEvery == 0 && ctx.Err() != nil {
-						return Recommendation{}, false
+						return pods.Recommendation{}, false
 					}
 					push(i, metrics.Scale(u, t.in.shares[i]))
 				}
-			case p.sampled:
-				push(i, p.used)
+			case p.Sampled:
+				push(i, p.Used)
 			}
-			if !first && p.oom {
-				h.OOMLimit = max(h.OOMLimit, float64(p.limits.MemoryBytes))
+			if !first && p.OOM {
+				h.OOMLimit = max(h.OOMLimit, float64(p.Limits.MemoryBytes))
 			}
 			if old := len(h.MilliCPU[i]) - t.stepsIn(krrHistory); old > 0 {
 				h.MilliCPU[i], h.MemoryBytes[i] = h.MilliCPU[i][old:], h.MemoryBytes[i][old:]
 			}
 		}
 		if !first && t.steps%t.stepsIn(time.Hour) != 0 {
-			return Recommendation{}, false
+			return pods.Recommendation{}, false
 		}
 		set, err := strategy(config, &h)
 		if err != nil {
-			return Recommendation{}, false // too few points
+			return pods.Recommendation{}, false // too few points
 		}
-		r := banded(float64(set.Request.MilliCPU), float64(set.Request.MemoryBytes))
+		r := pods.Banded(float64(set.Request.MilliCPU), float64(set.Request.MemoryBytes))
 		r.Limits, r.SetLimits = cluster.Resources(set.Limit), true
 		return r, true
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
 // Bytes implements [envs.Sized]: samples of demand and of usage, a record of each step, and the pods that
@@ -21,7 +22,7 @@ func (t *Task) Bytes() envs.Bytes {
 		each += int64(l.Number+1) * int64(samples) * sample
 		evicted += l.Number
 	}
-	each += int64(o.Pods)*int64(unsafe.Sizeof(pod{})) + int64(evicted)*int64(o.Steps)*envs.PodSize
+	each += int64(o.Pods)*int64(unsafe.Sizeof(pods.Pod{})) + int64(evicted)*int64(o.Steps)*envs.PodSize
 	const recommenders = 64 << 10
 	each += 16 * int64(o.Pods) * int64(min(samples, t.stepsIn(krrHistory))) // what krr_simple keeps
 	b := envs.Bytes{Each: each + recommenders}

@@ -10,11 +10,11 @@ import (
 // Clone implements [envs.Cloner]. The clone has no plan of a baseline.
 func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
-	c.gen, c.in, c.metrics, c.dynamics = t.gen.clone(), t.in.clone(), t.metrics.Clone(), t.dynamics.clone()
-	if c.dynamics.shared != nil {
-		c.dynamics.shared.node = &c.in.node
+	c.gen, c.in, c.metrics, c.dynamics = t.gen.clone(), t.in.clone(), t.metrics.Clone(), t.dynamics.Clone()
+	if c.dynamics.Node != nil {
+		c.dynamics.Node.Drawn = &c.in.node
 	}
-	c.updater.candidates = nil
+	c.updater = t.updater.Clone()
 	if t.feed != nil {
 		c.feed = t.feed.clone()
 	}

@@ -2,210 +2,133 @@ package vpa
 
 import (
 	"context"
-	"slices"
-	"time"
+	"fmt"
+	"math"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
-	"github.com/kubernasium/kubernasium/envs/vpa/neighbours"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
-// dynamics simulates the controller, the scheduler and kubelet for the pods of one controller on
-// the one node of a cluster.
-type dynamics struct {
-	timing         timing
-	resizeRestarts bool // a resize in place restarts the container
-	pods           []pod
-	last           prices.Events // the last step
-	meta           [3]int32      // of the node, of the pods and of their neighbours
-	shared         *sharedNode   // nil if the pods have the node to themselves
-	ops            []cluster.Op
+// Apply implements [envs.Task]. For each step that the action holds, it decodes the recommendation,
+// repairs and caps it, lets the updater act on it, and runs the pods.
+func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
+	if t.steps == t.opts.Steps {
+		return envs.Outcome{}, fmt.Errorf("the episode has %d steps; option steps makes longer ones", t.opts.Steps)
+	}
+	t.ledger.Action = prices.Costs{}
+	flags := flags{}
+	for k := range min(t.opts.Hold, t.opts.Steps-t.steps) {
+		t.decide(ctx, action, k)
+		flags.repaired, flags.capped = flags.repaired || t.flags.repaired, flags.capped || t.flags.capped
+		if err := t.act(ctx, c); err != nil {
+			return envs.Outcome{}, err
+		}
+	}
+	t.flags, t.plan.follow = flags, nil
+	return envs.Outcome{Reward: -t.ledger.Weighted(&t.ledger.Action)}, nil
 }
 
-func newDynamics(o *Options, step time.Duration) dynamics {
-	return dynamics{
-		timing:         timing{step: step, startup: seconds(o.Startup), checkpoint: seconds(o.Checkpoint)},
-		resizeRestarts: o.ResizePolicy == ResizeRestartContainer,
-		pods:           make([]pod, o.Pods),
+// act plays a step with the recommendation in force.
+func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
+	d, admitted := &t.dynamics, t.admission.Admit(t.rec)
+	d.Last = prices.Events{}
+	if t.opts.Mode == pods.ModeInitial && t.steps == 0 {
+		if err := d.AdmitAll(ctx, c, &admitted); err != nil {
+			return err
+		}
 	}
-}
-
-func (d *dynamics) clone() dynamics {
-	c := *d
-	c.pods, c.ops = slices.Clone(d.pods), nil
-	if d.shared != nil {
-		c.shared = d.shared.clone()
-	}
-	return c
-}
-
-// start describes the pods and their node at the start of an episode.
-type start struct {
-	node             cluster.Resources // allocatable
-	shares           []float64         // of the demand, for each pod
-	demand           cluster.Resources // before the first step
-	requests, limits cluster.Resources
-	shared           *neighbours.Node // read if the pods share their node
-}
-
-// begin adds the node and the pods to the cluster. The pods have been serving: their usage is the
-// demand before the first step, as far as limits permit.
-func (d *dynamics) begin(ctx context.Context, c cluster.Cluster, s *start) error {
-	d.last = prices.Events{}
-	for i := range d.pods {
-		d.pods[i] = pod{share: s.shares[i]}
-	}
-	if d.meta == [3]int32{} {
-		names := c.State()
-		d.meta = [3]int32{names.Intern(cluster.Meta{Name: "vpa-node"}), names.Intern(cluster.Meta{Name: "app"}), names.Intern(cluster.Meta{Name: "neighbour"})}
-	}
-	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.AddNode, Meta: d.meta[0], Resources: s.node})
-	if err := c.Apply(ctx, d.ops); err != nil {
+	if err := d.RetryResizes(ctx, c); err != nil {
 		return err
 	}
-	if d.shared != nil {
-		if err := d.beginNeighbours(ctx, c, s.shared); err != nil {
-			return err
-		}
+	if err := d.Update(ctx, c, &t.updater, &admitted); err != nil {
+		return err
 	}
-	for i := range d.pods {
-		p := &d.pods[i]
-		if err := d.create(ctx, c, p, s.requests, s.limits); err != nil {
-			return err
-		}
-		p.ready, p.started, p.began = 0, 0, p.scheduled
-		if !p.scheduled {
-			continue
-		}
-		p.used = metrics.Scale(s.demand, p.share)
-		if l := p.limits.MilliCPU; l > 0 {
-			p.used.MilliCPU = min(p.used.MilliCPU, l)
-		}
-		if l := p.limits.MemoryBytes; l > 0 {
-			p.used.MemoryBytes = min(p.used.MemoryBytes, l)
-		}
-		d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
-		if err := c.Apply(ctx, d.ops); err != nil {
-			return err
-		}
+	most, err := t.run(ctx, c, &admitted)
+	if err != nil {
+		return err
 	}
-	return nil
+	t.metrics.Observe(most)
+	t.ledger.Note(&d.Last, t.steps)
+	t.ledger.Charge(&d.Last, t.Interval(), len(d.Pods))
+	t.note()
+	t.steps++
+	t.askUpstream(ctx, false)
+	t.askBase(ctx, false)
+	return c.Advance(ctx, t.Interval())
 }
 
-// admitAll creates every pod again with the admitted requests, for mode Initial, which applies the
-// first recommendation to pods at their creation. It costs nothing.
-func (d *dynamics) admitAll(ctx context.Context, c cluster.Cluster, admitted *Recommendation) error {
-	for i := range d.pods {
-		p := &d.pods[i]
-		d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: p.index})
-		if err := c.Apply(ctx, d.ops); err != nil {
-			return err
-		}
-		if err := d.create(ctx, c, p, admitted.Target, admitted.Limits); err != nil {
-			return err
-		}
-		p.ready, p.started, p.began = 0, 0, p.scheduled
+// run lets the pods run for a step and returns the largest usage.
+func (t *Task) run(ctx context.Context, c cluster.Cluster, admitted *pods.Recommendation) (cluster.Resources, error) {
+	demand := t.in.coming()[t.steps]
+	if t.dynamics.Node == nil {
+		return t.dynamics.Run(ctx, c, demand)
 	}
-	return nil
+	if t.opts.Mode == pods.ModeOff {
+		admitted = nil // new pods request what the ones before them did
+	}
+	return t.dynamics.RunShared(ctx, c, t.steps, demand, admitted)
 }
 
-// run schedules pending pods, runs every pod for a step of the demand, and returns the largest
-// usage.
-func (d *dynamics) run(ctx context.Context, c cluster.Cluster, demand cluster.Resources) (most cluster.Resources, err error) {
-	now := c.State().Now
-	for i := range d.pods {
-		if !d.pods[i].scheduled {
-			if err := d.schedule(ctx, c, &d.pods[i]); err != nil {
-				return most, err
-			}
-		}
-	}
-	d.ops = d.ops[:0]
-	for i := range d.pods {
-		p := &d.pods[i]
-		p.run(&d.timing, now, metrics.Scale(demand, p.share), &d.last)
-		most.MilliCPU = max(most.MilliCPU, p.used.MilliCPU)
-		most.MemoryBytes = max(most.MemoryBytes, p.used.MemoryBytes)
-		if p.scheduled {
-			d.ops = append(d.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
-		}
-	}
-	return most, c.Apply(ctx, d.ops)
-}
-
-// resize gives a pod the resources of the recommendation, or records why kubelet cannot.
-func (d *dynamics) resize(ctx context.Context, c cluster.Cluster, p *pod) error {
-	s := c.State()
-	n, free := &s.Nodes[0], s.Free(0)
-	want, limits := p.want.Target, p.want.Limits
+// decide sets the recommendation in force for the k-th step that the action holds.
+func (t *Task) decide(ctx context.Context, action []float32, k int) {
+	var r pods.Recommendation
 	switch {
-	case want.MilliCPU > n.Allocatable.MilliCPU || want.MemoryBytes > n.Allocatable.MemoryBytes:
-		p.resize, p.infeasible = resizeInfeasible, want
-		return nil
-	case want.MilliCPU > free.MilliCPU+p.requests.MilliCPU || want.MemoryBytes > free.MemoryBytes+p.requests.MemoryBytes:
-		p.resize = resizeDeferred
-		return nil
-	case limits.MemoryBytes > 0 && limits.MemoryBytes < p.used.MemoryBytes && !d.resizeRestarts:
-		p.resize = resizeInProgress // kubelet does not lower a limit below the memory in use
-		return nil
+	case k > 0 && t.plan.follow != nil:
+		r = t.plan.follow(ctx)
+	case t.plan.use:
+		r, t.plan.use = t.plan.given, false
+	case k > 0 && t.src.discrete: // its factors have been applied
+		r = t.rec
+		t.secure(&r)
+	case t.src.discrete:
+		r = decodeDiscrete(int(action[0]), t.rec.Target, t.admission.Low, t.admission.High)
+		t.secure(&r)
+	case t.dynamics.Node != nil:
+		r = t.codec.decodeSeparate(action, t.base)
+		t.secure(&r)
+	default:
+		r = t.codec.decode(action, t.references())
+		t.secure(&r)
 	}
-	p.resize, p.requests, p.limits = resizeNone, want, limits
-	d.last.Resizes++
-	if d.resizeRestarts {
-		p.restart(&d.timing, s.Now, &d.last)
+	t.flags.repaired = r.Repair()
+	t.flags.capped = t.admission.Cap(&r)
+	if t.dynamics.Node != nil { // the updater compares limits too
+		r.Limits, r.SetLimits = t.admission.LimitsFor(&r), true
 	}
-	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Resize, Pod: p.index, Resources: want, Limits: limits})
-	return c.Apply(ctx, d.ops)
+	t.rec = r
 }
 
-// retryResizes retries the resizes that are deferred or in progress.
-func (d *dynamics) retryResizes(ctx context.Context, c cluster.Cluster) error {
-	for i := range d.pods {
-		p := &d.pods[i]
-		if p.resize == resizeDeferred || p.resize == resizeInProgress {
-			if err := d.resize(ctx, c, p); err != nil {
-				return err
-			}
+// references returns the amounts that elements of relative actions multiply: the peaks of the last
+// hour, or the elements of upstream's recommendation, and no less than the policy's least amounts.
+// They are 0 for encoding log, which reads none.
+func (t *Task) references() (of references) {
+	if t.opts.Encoding == EncodingLog {
+		return of
+	}
+	low, hour := t.admission.Low, &t.metrics.Hour
+	for i := range of {
+		cpu, mem := hour[0].Max(), hour[1].Max()
+		if t.opts.Encoding == EncodingUpstream {
+			u := &t.feed.latest
+			v := [...]cluster.Resources{u.Lower, u.Target, u.Upper, u.Uncapped}[i]
+			cpu, mem = float64(v.MilliCPU), float64(v.MemoryBytes)
 		}
+		of[i] = [2]float64{max(cpu, float64(low.MilliCPU)), max(mem, float64(low.MemoryBytes))}
 	}
-	return nil
+	return of
 }
 
-// evict deletes a pod; its controller creates another with the admitted requests.
-func (d *dynamics) evict(ctx context.Context, c cluster.Cluster, p *pod, admitted *Recommendation) error {
-	d.last.Evictions++
-	d.last.Restarts++
-	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.index}, cluster.Op{Kind: cluster.Delete, Pod: p.index})
-	if err := c.Apply(ctx, d.ops); err != nil {
-		return err
+// secure raises the memory of an action's recommendation, if the option safety asks for it: all to
+// upstream's recommendation, the lower bound also to the peak of the last day, and the target also
+// to that peak and a margin. Limits are in proportion to the target.
+func (t *Task) secure(r *pods.Recommendation) {
+	if t.opts.Safety != SafetyMemory {
+		return
 	}
-	return d.create(ctx, c, p, admitted.Target, admitted.Limits)
-}
-
-// create makes a new pod in the place of p.
-func (d *dynamics) create(ctx context.Context, c cluster.Cluster, p *pod, requests, limits cluster.Resources) error {
-	now := c.State().Now
-	*p = pod{index: int32(len(c.State().Pods)), share: p.share, neighbour: p.neighbour, requests: requests, limits: limits, created: now}
-	meta := d.meta[1]
-	if p.neighbour {
-		meta = d.meta[2]
-	}
-	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.AddPod, Meta: meta, Resources: requests, Limits: limits})
-	if err := c.Apply(ctx, d.ops); err != nil {
-		return err
-	}
-	return d.schedule(ctx, c, p)
-}
-
-// schedule binds a pending pod if the node has room.
-func (d *dynamics) schedule(ctx context.Context, c cluster.Cluster, p *pod) error {
-	if p.scheduled || !c.State().Fits(p.index, 0) || d.shared.repels(p, c.State().Now) {
-		return nil
-	}
-	p.scheduled = true
-	p.ready = c.State().Now + d.timing.startup
-	p.started = p.ready
-	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Bind, Pod: p.index})
-	return c.Apply(ctx, d.ops)
+	peak, up := t.metrics.Day[1].Max(), &t.feed.latest
+	r.Lower.MemoryBytes = max(r.Lower.MemoryBytes, up.Lower.MemoryBytes, int64(peak))
+	r.Target.MemoryBytes = max(r.Target.MemoryBytes, up.Target.MemoryBytes, int64(math.Ceil(margin*peak)))
+	r.Upper.MemoryBytes = max(r.Upper.MemoryBytes, up.Upper.MemoryBytes)
 }

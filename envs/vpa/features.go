@@ -35,7 +35,7 @@ func (t *Task) Features() []envs.Features {
 			}
 		}
 	}
-	if t.dynamics.shared != nil {
+	if t.dynamics.Node != nil {
 		names = append(names, sharedNames[:]...)
 	}
 	if t.base != nil {

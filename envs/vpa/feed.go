@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
@@ -18,7 +19,7 @@ type upstreamFeed struct {
 	containers []upstream.Container
 	pods       []int32 // in the cluster, by place: a new pod is a new container
 	rec        upstream.Recommendation
-	latest     Recommendation // returned last by recommend
+	latest     pods.Recommendation // returned last by recommend
 }
 
 func newFeed() *upstreamFeed {
@@ -36,7 +37,7 @@ func (f *upstreamFeed) observe(ctx context.Context, t *Task, first bool) {
 		f.begin(ctx, t)
 		return
 	}
-	if len(t.dynamics.pods) != len(f.pods) {
+	if len(t.dynamics.Pods) != len(f.pods) {
 		f.align(t)
 	}
 	f.sample(t, t.instant())
@@ -44,27 +45,27 @@ func (f *upstreamFeed) observe(ctx context.Context, t *Task, first bool) {
 
 // sample adds the pods' usage at an instant, and their OOM kills.
 func (f *upstreamFeed) sample(t *Task, now time.Duration) {
-	for i := range t.dynamics.pods {
-		p, c := &t.dynamics.pods[i], &f.containers[i]
-		if p.index != f.pods[i] {
-			f.pods[i], *c = p.index, upstream.Container{}
+	for i := range t.dynamics.Pods {
+		p, c := &t.dynamics.Pods[i], &f.containers[i]
+		if p.Index != f.pods[i] {
+			f.pods[i], *c = p.Index, upstream.Container{}
 		}
-		if !p.sampled {
+		if !p.Sampled {
 			continue
 		}
-		c.AddCPU(f.state, now, p.used.MilliCPU)
-		c.AddMemory(f.state, now, p.used.MemoryBytes)
-		if p.oom {
-			_ = c.RecordOOM(f.state, now, p.requests.MemoryBytes) // cannot fail: it is of now, and the request in range
+		c.AddCPU(f.state, now, p.Used.MilliCPU)
+		c.AddMemory(f.state, now, p.Used.MemoryBytes)
+		if p.OOM {
+			_ = c.RecordOOM(f.state, now, p.Requests.MemoryBytes) // cannot fail: it is of now, and the request in range
 		}
 	}
 }
 
 // align matches the containers to the pods; a live controller's pods change.
 func (f *upstreamFeed) align(t *Task) {
-	containers, pods := make([]upstream.Container, len(t.dynamics.pods)), make([]int32, len(t.dynamics.pods))
-	for i := range t.dynamics.pods {
-		pods[i] = t.dynamics.pods[i].index
+	containers, pods := make([]upstream.Container, len(t.dynamics.Pods)), make([]int32, len(t.dynamics.Pods))
+	for i := range t.dynamics.Pods {
+		pods[i] = t.dynamics.Pods[i].Index
 		if k := slices.Index(f.pods, pods[i]); k >= 0 {
 			containers[i] = f.containers[k]
 		}
@@ -78,9 +79,9 @@ func (f *upstreamFeed) begin(ctx context.Context, t *Task) {
 	}
 	f.state.Reset(f.r, 0)
 	f.containers, f.pods = f.containers[:0], f.pods[:0]
-	for i := range t.dynamics.pods {
+	for i := range t.dynamics.Pods {
 		f.containers = append(f.containers, upstream.Container{})
-		f.pods = append(f.pods, t.dynamics.pods[i].index)
+		f.pods = append(f.pods, t.dynamics.Pods[i].Index)
 	}
 	if t.live != nil {
 		f.resume(t.live)
@@ -91,7 +92,7 @@ func (f *upstreamFeed) begin(ctx context.Context, t *Task) {
 		if k%checkEvery == 0 && ctx.Err() != nil {
 			return
 		}
-		for i := range t.dynamics.pods {
+		for i := range t.dynamics.Pods {
 			one := metrics.Scale(u, t.in.shares[i])
 			at := time.Duration(k+1) * t.Interval()
 			f.containers[i].AddCPU(f.state, at, one.MilliCPU)
@@ -101,9 +102,9 @@ func (f *upstreamFeed) begin(ctx context.Context, t *Task) {
 }
 
 // recommend returns upstream's recommendation from the samples so far.
-func (f *upstreamFeed) recommend() Recommendation {
+func (f *upstreamFeed) recommend() pods.Recommendation {
 	f.state.Recommend(&f.rec)
-	f.latest = Recommendation{
+	f.latest = pods.Recommendation{
 		Lower: cluster.Resources(f.rec.Lower), Target: cluster.Resources(f.rec.Target),
 		Upper: cluster.Resources(f.rec.Upper), Uncapped: cluster.Resources(f.rec.UncappedTarget),
 	}

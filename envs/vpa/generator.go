@@ -11,6 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/vpa/neighbours"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
@@ -25,8 +26,8 @@ type source struct {
 	series   []workload.Series // of the split, on the grid of the steps; empty generates
 	types    []string          // of generated workloads
 
-	requirements []requirement // of evictions
-	notes        []string      // of the data
+	requirements []pods.Requirement // of evictions
+	notes        []string           // of the data
 }
 
 // heldOutEvery is the number of a file's workloads for each held-out one.
@@ -60,7 +61,7 @@ func load(o Options, discrete bool) (*source, error) {
 	s := &source{opts: o, discrete: discrete, types: workload.Types(), interval: time.Duration(math.Round(o.Interval * float64(time.Second)))}
 	s.history = max(1, int(math.Round(o.History*3600/o.Interval)))
 	var err error
-	if s.requirements, err = parseRequirements(o.Requirements); err != nil || o.Data == "" {
+	if s.requirements, err = pods.ParseRequirements(o.Requirements); err != nil || o.Data == "" {
 		return s, err
 	}
 	grid := workload.Grid{Interval: s.interval, MaxGap: time.Duration(o.MaxGap * float64(time.Second))}

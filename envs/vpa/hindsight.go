@@ -6,13 +6,14 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // hindsightMax never throttles and never kills: limits are at least requests.
-func hindsightMax(_ context.Context, t *Task, first bool) (Recommendation, bool) {
+func hindsightMax(_ context.Context, t *Task, first bool) (pods.Recommendation, bool) {
 	if !first {
-		return Recommendation{}, false
+		return pods.Recommendation{}, false
 	}
 	var most cluster.Resources
 	greatest := t.in.greatestShare()
@@ -20,7 +21,7 @@ func hindsightMax(_ context.Context, t *Task, first bool) (Recommendation, bool)
 		u = metrics.Scale(u, greatest)
 		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, u.MilliCPU), max(most.MemoryBytes, u.MemoryBytes)
 	}
-	return constant(most), true
+	return pods.Constant(most), true
 }
 
 // hindsightGrid is the number of amounts that hindsightStatic tries.
@@ -30,20 +31,20 @@ const hindsightGrid = 400
 // the CPU with the least cost, and the memory with the least cost among those whose limit holds the
 // largest demand. It counts the demand of all pods and ignores the time that the change to these
 // requests takes.
-func hindsightStatic(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+func hindsightStatic(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
 	if !first {
-		return Recommendation{}, false
+		return pods.Recommendation{}, false
 	}
 	most, _ := hindsightMax(ctx, t, true)
 	best := most.Target
 	least := [2]float64{math.Inf(1), math.Inf(1)}
 	for k := 1; k <= hindsightGrid; k++ {
 		f := float64(k) / hindsightGrid
-		r := Recommendation{Target: cluster.Resources{
+		r := pods.Recommendation{Target: cluster.Resources{
 			MilliCPU:    max(1, int64(math.Ceil(f*float64(most.Target.MilliCPU)))),
 			MemoryBytes: max(1, int64(math.Ceil(f*float64(most.Target.MemoryBytes)))),
 		}}
-		limits := t.admission.limitsFor(&r)
+		limits := t.admission.LimitsFor(&r)
 		cpu, mem := t.constantCost(ctx, r.Target, limits)
 		if cpu < least[0] {
 			least[0], best.MilliCPU = cpu, r.Target.MilliCPU
@@ -52,7 +53,7 @@ func hindsightStatic(ctx context.Context, t *Task, first bool) (Recommendation, 
 			least[1], best.MemoryBytes = mem, r.Target.MemoryBytes
 		}
 	}
-	return constant(best), true
+	return pods.Constant(best), true
 }
 
 // constantCost returns the weighted cost of constant requests, in millicores and in bytes,

@@ -143,7 +143,7 @@ func TestSafety(t *testing.T) {
 				t.Errorf("discrete %v: %d OOM kills of a constant workload", discrete, task.ledger.Sum.OOMs)
 			}
 			least := max(task.feed.latest.Target.MemoryBytes, int64(math.Ceil(1.15*task.metrics.Day[1].Max())))
-			if got := task.dynamics.pods[0].requests.MemoryBytes; got < least || got > 2*least {
+			if got := task.dynamics.Pods[0].Requests.MemoryBytes; got < least || got > 2*least {
 				t.Errorf("discrete %v: requests %d bytes in the end, want at least %d and about that", discrete, got, least)
 			}
 		}

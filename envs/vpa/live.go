@@ -11,6 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
@@ -70,19 +71,9 @@ type LivePod struct {
 	Restarts         int           // of the container
 	OOMKilled        bool          // the container's last end was an OOM kill
 	Ran              time.Duration // how long the container ran before that end
-	Resize           LiveResize
+	Resize           pods.ResizeState
 	ResizeSince      time.Time // zero: since the look that first shows it
 }
-
-// LiveResize is the state of a resize of a pod in place.
-type LiveResize uint8
-
-const (
-	ResizeNone       = LiveResize(resizeNone)
-	ResizeDeferred   = LiveResize(resizeDeferred)
-	ResizeInfeasible = LiveResize(resizeInfeasible)
-	ResizeInProgress = LiveResize(resizeInProgress)
-)
 
 // LiveUpdate is a change that the updater makes to a pod.
 type LiveUpdate struct {
@@ -104,9 +95,9 @@ func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 	}
 	src := *t.src
 	src.history, src.series = 0, nil
-	src.opts.Updater = UpdaterUpstream
+	src.opts.Updater = pods.UpdaterUpstream
 	*t = *newTask(&src) // in place, since policies of baselines hold the pointer
-	t.dynamics.pods = nil
+	t.dynamics.Pods = nil
 	l := &Live{t: t}
 	t.live = l
 	obs, act := t.Spaces()
@@ -121,8 +112,8 @@ func NewLive(task envs.Task, c LiveConfig) (*Live, error) {
 
 // Configure updates the controller and its policy.
 func (l *Live) Configure(c LiveConfig) error {
-	c.Mode, c.MinReplicas = cmp.Or(c.Mode, ModeOff), cmp.Or(c.MinReplicas, 1)
-	if !slices.Contains([]string{ModeOff, ModeInitial, ModeRecreate, ModeInPlaceOrRecreate, ModeInPlace}, c.Mode) {
+	c.Mode, c.MinReplicas = cmp.Or(c.Mode, pods.ModeOff), cmp.Or(c.MinReplicas, 1)
+	if !slices.Contains([]string{pods.ModeOff, pods.ModeInitial, pods.ModeRecreate, pods.ModeInPlaceOrRecreate, pods.ModeInPlace}, c.Mode) {
 		return fmt.Errorf("vpa: mode %q, want Off, Initial, Recreate, InPlaceOrRecreate or InPlace", c.Mode)
 	}
 	if c.MinReplicas < 1 || c.Containers < 1 {
@@ -133,11 +124,11 @@ func (l *Live) Configure(c LiveConfig) error {
 	if c.Requirements != nil {
 		texts = c.Requirements
 	}
-	requirements, err := parseRequirements(texts)
+	requirements, err := pods.ParseRequirements(texts)
 	if err != nil {
 		return err
 	}
-	low, high := t.opts.bounds()
+	low, high := t.opts.Bounds()
 	for _, v := range []struct {
 		name                  string
 		min, max, low, high   int64
@@ -160,16 +151,16 @@ func (l *Live) Configure(c LiveConfig) error {
 			*v.setR = v.limit // as the API server defaults it
 		}
 	}
-	t.admission.low, t.admission.high, t.updater.requirements = low, high, requirements
+	t.admission.Low, t.admission.High, t.updater.Requirements = low, high, requirements
 	t.opts.Mode, t.opts.MinReplicas = c.Mode, c.MinReplicas
-	t.opts.Controlled = RequestsAndLimits
+	t.opts.Controlled = pods.RequestsAndLimits
 	if c.RequestsOnly {
-		t.opts.Controlled = RequestsOnly
+		t.opts.Controlled = pods.RequestsOnly
 	}
 	if c.EvictAfterOOM > 0 {
-		t.updater.evictAfterOOM = c.EvictAfterOOM
+		t.updater.EvictAfterOOM = c.EvictAfterOOM
 	}
-	t.admission.initial, t.admission.limits = c.Requests, c.Limits
+	t.admission.Initial, t.admission.Limits = c.Requests, c.Limits
 	l.config = c
 	return nil
 }
@@ -177,8 +168,8 @@ func (l *Live) Configure(c LiveConfig) error {
 // Adopt sets the recommendation in force before the first Look, such as the last one before a
 // restart, and returns it within the bounds. Without Adopt, the requests of the template are in
 // force.
-func (l *Live) Adopt(r Recommendation) Recommendation {
-	l.t.admission.cap(&r)
+func (l *Live) Adopt(r pods.Recommendation) pods.Recommendation {
+	l.t.admission.Cap(&r)
 	l.t.rec, l.adopted = r, true
 	return r
 }
@@ -236,15 +227,15 @@ type Policy interface {
 
 // Next returns the recommendation that follows a Look: repaired, capped and in force. If an action
 // holds for several steps, Next asks the policy once in that many.
-func (l *Live) Next(p Policy) (Recommendation, error) {
+func (l *Live) Next(p Policy) (pods.Recommendation, error) {
 	t := l.t
 	if l.looks == 0 {
-		return Recommendation{}, errors.New("vpa: a recommendation before the first look")
+		return pods.Recommendation{}, errors.New("vpa: a recommendation before the first look")
 	}
 	if l.held == 0 {
 		t.Observe(nil, l.batch.Obs, l.batch.Mask)
 		if err := p.Act(l.batch, l.action); err != nil {
-			return Recommendation{}, err
+			return pods.Recommendation{}, err
 		}
 		l.batch.EpisodeLength[0]++
 	}
@@ -259,36 +250,20 @@ func (l *Live) Next(p Policy) (Recommendation, error) {
 func (l *Live) Observation() []float32 { return l.batch.Obs }
 
 // Limits returns the limits of a new pod that requests the target in force.
-func (l *Live) Limits() cluster.Resources { return l.t.admission.limitsFor(&l.t.rec) }
+func (l *Live) Limits() cluster.Resources { return l.t.admission.LimitsFor(&l.t.rec) }
 
 // Update runs one loop of the updater. It calls do for each pod to be changed, in the updater's order
 // and within its budget. If the API refuses a resize, Update evicts the pod, unless the mode permits
 // no eviction. The first error of do ends the loop.
 func (l *Live) Update(do func(LiveUpdate) (refused bool, err error)) error {
-	t, u, pods := l.t, &l.t.updater, l.t.dynamics.pods
-	if !u.acts(len(pods)) {
-		return nil
-	}
-	now, admitted := l.now(), t.admission.admit(t.rec)
-	u.acceptAll(pods, &admitted, now)
-	u.budget.begin(pods, l.replicas, t.opts.Tolerance)
-	for _, one := range u.candidates {
-		p := &pods[one.pod]
-		what := u.choose(p, &admitted, now)
-		if what == keepPod {
-			continue
-		}
-		u.budget.spend(p)
-		change := LiveUpdate{Pod: l.ids[one.pod], Evict: what == evictPod, Requests: admitted.Target, Limits: admitted.Limits}
-		p.want = admitted
+	t, admitted := l.t, l.t.admission.Admit(l.t.rec)
+	return t.updater.Update(t.dynamics.Pods, l.replicas, &admitted, l.now(), func(i int, evict bool) error {
+		change := LiveUpdate{Pod: l.ids[i], Evict: evict, Requests: admitted.Target, Limits: admitted.Limits}
 		refused, err := do(change)
-		if err == nil && refused && !change.Evict && t.opts.Mode == ModeInPlaceOrRecreate {
+		if err == nil && refused && !evict && t.opts.Mode == pods.ModeInPlaceOrRecreate {
 			change.Evict = true
 			_, err = do(change)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
 // Look records the state of the pods at an instant, about one interval after the last look. replicas
 // is the controller's desired count. Look returns an error without pods, or for an instant that is
 // not after the last.
-func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
-	if len(pods) == 0 {
+func (l *Live) Look(at time.Time, replicas int, shown []LivePod) error {
+	if len(shown) == 0 {
 		return errors.New("vpa: no pods to look at")
 	}
 	instant := time.Duration(at.UnixNano())
@@ -31,25 +32,25 @@ func (l *Live) Look(at time.Time, replicas int, pods []LivePod) error {
 	if l.looks == 0 {
 		l.before = instant
 	}
-	t.dynamics.last = prices.Events{}
+	t.dynamics.Last = prices.Events{}
 	t.in.startOfDay = secondsOfWeek(at) - float64(t.steps)*t.opts.Interval
 	if l.looks > 0 {
 		t.in.startOfDay -= t.opts.Interval // of the step that now ends
 	}
-	l.match(pods)
+	l.match(shown)
 	var most cluster.Resources
-	for i := range t.dynamics.pods {
-		used := t.dynamics.pods[i].used
+	for i := range t.dynamics.Pods {
+		used := t.dynamics.Pods[i].Used
 		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, used.MilliCPU), max(most.MemoryBytes, used.MemoryBytes)
 	}
 	t.metrics.Observe(most)
 	first := l.looks == 0
 	switch {
 	case !first: // a step ends
-		t.ledger.Note(&t.dynamics.last, t.steps)
+		t.ledger.Note(&t.dynamics.Last, t.steps)
 		t.steps++
 	case !l.adopted:
-		l.Adopt(constant(l.config.Requests))
+		l.Adopt(pods.Constant(l.config.Requests))
 	}
 	l.looks++
 	t.askUpstream(context.Background(), first)
@@ -61,77 +62,77 @@ func (l *Live) now() time.Duration { return l.at - time.Duration(l.base.UnixNano
 
 // match updates the task's pods: known ones keep their places, and new ones take the places of pods
 // that have gone.
-func (l *Live) match(pods []LivePod) {
+func (l *Live) match(shown []LivePod) {
 	d := &l.t.dynamics
-	known := make([]bool, len(pods))
+	known := make([]bool, len(shown))
 	var free []int
 	for i, id := range l.ids {
-		k := slices.IndexFunc(pods, func(p LivePod) bool { return p.ID == id })
+		k := slices.IndexFunc(shown, func(p LivePod) bool { return p.ID == id })
 		if k < 0 {
 			free = append(free, i)
 			continue
 		}
 		known[k] = true
-		l.record(&d.pods[i], &pods[k])
+		l.record(&d.Pods[i], &shown[k])
 	}
-	for k := range pods {
+	for k := range shown {
 		if known[k] {
 			continue
 		}
-		one := pod{index: l.names, share: 1, requests: pods[k].Requests, limits: pods[k].Limits}
-		one.created = l.before - time.Duration(l.base.UnixNano())
+		one := pods.Pod{Index: l.names, Share: 1, Requests: shown[k].Requests, Limits: shown[k].Limits}
+		one.Created = l.before - time.Duration(l.base.UnixNano())
 		if l.looks == 0 {
-			one.crashes = pods[k].Restarts // of before
+			one.Crashes = shown[k].Restarts // of before
 		}
 		l.names++
-		at := len(d.pods)
+		at := len(d.Pods)
 		if len(free) > 0 {
 			at, free = free[0], free[1:]
-			d.last.Evictions++ // the pod before it is gone
-			d.last.Restarts++
-			d.pods[at], l.ids[at] = one, pods[k].ID
+			d.Last.Evictions++ // the pod before it is gone
+			d.Last.Restarts++
+			d.Pods[at], l.ids[at] = one, shown[k].ID
 		} else {
-			d.pods, l.ids = append(d.pods, one), append(l.ids, pods[k].ID)
+			d.Pods, l.ids = append(d.Pods, one), append(l.ids, shown[k].ID)
 		}
-		l.record(&d.pods[at], &pods[k])
+		l.record(&d.Pods[at], &shown[k])
 	}
 	for _, i := range slices.Backward(free) {
-		d.pods, l.ids = slices.Delete(d.pods, i, i+1), slices.Delete(l.ids, i, i+1)
+		d.Pods, l.ids = slices.Delete(d.Pods, i, i+1), slices.Delete(l.ids, i, i+1)
 	}
 }
 
 // record updates p by the state of its pod; p.crashes holds the restarts seen before.
-func (l *Live) record(p *pod, s *LivePod) {
-	last := &l.t.dynamics.last
-	if p.requests != s.Requests || p.limits != s.Limits {
+func (l *Live) record(p *pods.Pod, s *LivePod) {
+	last := &l.t.dynamics.Last
+	if p.Requests != s.Requests || p.Limits != s.Limits {
 		last.Resizes++
 	}
-	p.requests, p.limits = s.Requests, s.Limits
-	p.used, p.sampled = s.Used, s.Sampled
-	p.scheduled, p.began = s.Scheduled, s.Running
-	p.ready = math.MaxInt64
+	p.Requests, p.Limits = s.Requests, s.Limits
+	p.Used, p.Sampled = s.Used, s.Sampled
+	p.Scheduled, p.Began = s.Scheduled, s.Running
+	p.Ready = math.MaxInt64
 	if s.Serving {
-		p.ready = 0
+		p.Ready = 0
 	}
 	if !s.Created.IsZero() {
-		p.created = s.Created.Sub(l.base)
+		p.Created = s.Created.Sub(l.base)
 	}
-	p.oom = s.OOMKilled && s.Restarts > p.crashes
-	if p.oom {
+	p.OOM = s.OOMKilled && s.Restarts > p.Crashes
+	if p.OOM {
 		last.OOMs++
 	}
-	last.Restarts += max(s.Restarts-p.crashes, 0)
-	p.crashes = s.Restarts
-	p.killed, p.ran = s.OOMKilled, s.Ran
+	last.Restarts += max(s.Restarts-p.Crashes, 0)
+	p.Crashes = s.Restarts
+	p.Killed, p.Ran = s.OOMKilled, s.Ran
 	switch {
 	case !s.ResizeSince.IsZero():
-		p.since = s.ResizeSince.Sub(l.base)
-	case p.resize != resizeState(s.Resize):
-		p.since = l.now()
+		p.Since = s.ResizeSince.Sub(l.base)
+	case p.Resize != s.Resize:
+		p.Since = l.now()
 	}
-	p.resize = resizeState(s.Resize)
-	if p.resize == resizeInfeasible {
-		p.infeasible = p.want.Target
+	p.Resize = s.Resize
+	if p.Resize == pods.ResizeInfeasible {
+		p.Infeasible = p.Want.Target
 	}
 }
 

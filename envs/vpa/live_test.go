@@ -19,6 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
@@ -76,19 +77,19 @@ func newTaskOf(t *testing.T, discrete bool, opts map[string]any) *Task {
 func (e *episode) shown() []LivePod {
 	at := func(d time.Duration) time.Time { return monday.Add(e.Interval() + d) }
 	var pods []LivePod
-	for i := range e.dynamics.pods {
-		p := &e.dynamics.pods[i]
-		created, since := at(p.created), at(p.since)
+	for i := range e.dynamics.Pods {
+		p := &e.dynamics.Pods[i]
+		created, since := at(p.Created), at(p.Since)
 		if e.untimed {
 			created, since = time.Time{}, time.Time{}
 		}
-		if p.oom {
-			e.restarts[p.index]++
+		if p.OOM {
+			e.restarts[p.Index]++
 		}
 		pods = append(pods, LivePod{
-			ID: fmt.Sprint(p.index), Requests: p.requests, Limits: p.limits, Used: p.used, Sampled: p.sampled || e.steps == 0,
-			Scheduled: p.scheduled, Running: p.began, Serving: p.scheduled && p.ready <= e.now(), Created: created,
-			Restarts: e.restarts[p.index], OOMKilled: p.killed, Ran: p.ran, Resize: LiveResize(p.resize), ResizeSince: since,
+			ID: fmt.Sprint(p.Index), Requests: p.Requests, Limits: p.Limits, Used: p.Used, Sampled: p.Sampled || e.steps == 0,
+			Scheduled: p.Scheduled, Running: p.Began, Serving: p.Scheduled && p.Ready <= e.now(), Created: created,
+			Restarts: e.restarts[p.Index], OOMKilled: p.Killed, Ran: p.Ran, Resize: p.Resize, ResizeSince: since,
 		})
 	}
 	return pods
@@ -96,7 +97,7 @@ func (e *episode) shown() []LivePod {
 
 // resizing reports whether a resize of some pod waits.
 func (e *episode) resizing() bool {
-	return slices.ContainsFunc(e.dynamics.pods, func(p pod) bool { return p.resize != resizeNone })
+	return slices.ContainsFunc(e.dynamics.Pods, func(p pods.Pod) bool { return p.Resize != pods.ResizeNone })
 }
 
 // play compares the steps of an episode with what a Live makes of its pods.
@@ -105,11 +106,11 @@ func (e *episode) play(t *testing.T, l *Live, ours, theirs Policy) {
 	if err := e.Begin(ctx, e.c, rand.New(pcg.New(1))); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Configure(LiveConfig{Requests: e.admission.initial, Limits: e.admission.limits, Mode: e.opts.Mode, MinReplicas: 1, Containers: 1}); err != nil {
+	if err := l.Configure(LiveConfig{Requests: e.admission.Initial, Limits: e.admission.Limits, Mode: e.opts.Mode, MinReplicas: 1, Containers: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for e.steps < e.opts.Steps {
-		if err := l.Look(monday.Add(e.Interval()*time.Duration(e.steps+1)), len(e.dynamics.pods), e.shown()); err != nil {
+		if err := l.Look(monday.Add(e.Interval()*time.Duration(e.steps+1)), len(e.dynamics.Pods), e.shown()); err != nil {
 			t.Fatal(err)
 		}
 		rec, err := l.Next(ours)
@@ -150,8 +151,8 @@ func (e *episode) play(t *testing.T, l *Live, ours, theirs Policy) {
 			t.Fatal(err)
 		}
 		waiting = waiting || e.resizing() // a resize is tried in one step, and done in another
-		if changed.Evictions != e.dynamics.last.Evictions || changed.Resizes != e.dynamics.last.Resizes && !waiting {
-			t.Fatalf("step %d: %d evicted and %d resized, in the episode %d and %d", e.steps, changed.Evictions, changed.Resizes, e.dynamics.last.Evictions, e.dynamics.last.Resizes)
+		if changed.Evictions != e.dynamics.Last.Evictions || changed.Resizes != e.dynamics.Last.Resizes && !waiting {
+			t.Fatalf("step %d: %d evicted and %d resized, in the episode %d and %d", e.steps, changed.Evictions, changed.Resizes, e.dynamics.Last.Evictions, e.dynamics.Last.Resizes)
 		}
 	}
 }
@@ -196,13 +197,13 @@ func TestLiveEqualsEpisode(t *testing.T) {
 		opts     map[string]any
 		ooms     bool
 	}{
-		{"upstream in place", false, policy("upstream"), map[string]any{"mode": ModeInPlaceOrRecreate}, false},
+		{"upstream in place", false, policy("upstream"), map[string]any{"mode": pods.ModeInPlaceOrRecreate}, false},
 		{"upstream recreated", false, policy("upstream"), map[string]any{"pods": 3, "pod_spread": 0.3}, false},
-		{"moving window", false, policy("moving_window"), map[string]any{"mode": ModeInPlaceOrRecreate, "pods": 2}, false},
+		{"moving window", false, policy("moving_window"), map[string]any{"mode": pods.ModeInPlaceOrRecreate, "pods": 2}, false},
 		{"KRR", false, policy("krr_simple"), map[string]any{"pods": 2}, true},
 		{"actions that hold", false, random, map[string]any{"encoding": EncodingUpstream, "safety": SafetyMemory, "hold": 10}, false},
-		{"actions of a log scale", false, random, map[string]any{"mode": ModeInPlaceOrRecreate, "pods": 4}, false},
-		{"factors", true, random, map[string]any{"mode": ModeInPlace, "pods": 2}, true},
+		{"actions of a log scale", false, random, map[string]any{"mode": pods.ModeInPlaceOrRecreate, "pods": 4}, false},
+		{"factors", true, random, map[string]any{"mode": pods.ModeInPlace, "pods": 2}, true},
 		{"kills", false, policy("upstream"), map[string]any{"limit_ratio_memory": 1.05, "startup_s": 10}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -217,7 +218,7 @@ func TestLiveEqualsEpisode(t *testing.T) {
 			e.batch = &envs.Batch{Obs: make([]float32, obs.Size()), Mask: make([]bool, space.MaskSize(act)), Reward: make([]float64, 1),
 				Terminated: make([]bool, 1), Truncated: make([]bool, 1), EpisodeLength: make([]int64, 1)}
 			task := newTaskOf(t, tc.discrete, opts)
-			l, err := NewLive(task, LiveConfig{Mode: ModeOff, MinReplicas: 1, Containers: 1})
+			l, err := NewLive(task, LiveConfig{Mode: pods.ModeOff, MinReplicas: 1, Containers: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +245,7 @@ func upstreamPolicy(t *testing.T, task *Task) Policy {
 // checkpoint after a restart.
 func TestLivePodsComeAndGo(t *testing.T) {
 	request := cluster.Resources{MilliCPU: 500, MemoryBytes: gib}
-	config := LiveConfig{Requests: request, Limits: cluster.Resources{MilliCPU: 1000, MemoryBytes: 2 * gib}, Mode: ModeRecreate, MinReplicas: 1, Containers: 2}
+	config := LiveConfig{Requests: request, Limits: cluster.Resources{MilliCPU: 1000, MemoryBytes: 2 * gib}, Mode: pods.ModeRecreate, MinReplicas: 1, Containers: 2}
 	start := func() (*Live, Policy) {
 		task := newTaskOf(t, false, nil)
 		l, err := NewLive(task, config)
@@ -253,7 +254,7 @@ func TestLivePodsComeAndGo(t *testing.T) {
 		}
 		return l, upstreamPolicy(t, task)
 	}
-	look := func(l *Live, p Policy, at int, ids ...string) Recommendation {
+	look := func(l *Live, p Policy, at int, ids ...string) pods.Recommendation {
 		t.Helper()
 		var pods []LivePod
 		for _, id := range ids {
@@ -270,7 +271,7 @@ func TestLivePodsComeAndGo(t *testing.T) {
 		return r
 	}
 	l, p := start()
-	at, last := 0, Recommendation{}
+	at, last := 0, pods.Recommendation{}
 	for _, ids := range [][]string{{"a"}, {"a", "b", "c"}, {"c"}, {"d", "c"}, {"e"}} {
 		for range 60 {
 			at++
@@ -301,7 +302,7 @@ func TestLivePodsComeAndGo(t *testing.T) {
 }
 
 func TestLiveErrors(t *testing.T) {
-	good := LiveConfig{Mode: ModeOff, MinReplicas: 1, Containers: 1}
+	good := LiveConfig{Mode: pods.ModeOff, MinReplicas: 1, Containers: 1}
 	for _, tc := range []struct {
 		want   string
 		change func(*LiveConfig)
@@ -339,7 +340,7 @@ func TestLiveErrors(t *testing.T) {
 // TestLiveRefused: a resize that the API refuses becomes an eviction, but not in mode InPlace.
 func TestLiveRefused(t *testing.T) {
 	request := cluster.Resources{MilliCPU: 4000, MemoryBytes: 8 * gib}
-	for mode, want := range map[string]string{ModeInPlaceOrRecreate: "[false true]", ModeInPlace: "[false]", ModeRecreate: "[true]", ModeOff: "[]", ModeInitial: "[]"} {
+	for mode, want := range map[string]string{pods.ModeInPlaceOrRecreate: "[false true]", pods.ModeInPlace: "[false]", pods.ModeRecreate: "[true]", pods.ModeOff: "[]", pods.ModeInitial: "[]"} {
 		task := newTaskOf(t, false, nil)
 		l, err := NewLive(task, LiveConfig{Requests: request, Mode: mode, MinReplicas: 1, Containers: 1})
 		if err != nil {
@@ -368,7 +369,7 @@ func TestLiveRecalls(t *testing.T) {
 	const bytes = 5_242_880_000
 	request := cluster.Resources{MilliCPU: 100, MemoryBytes: 100 * mib}
 	pod := LivePod{ID: "b", Requests: request, Used: request, Sampled: true, Scheduled: true, Running: true, Serving: true}
-	recommend := func(samples ...Sample) Recommendation {
+	recommend := func(samples ...Sample) pods.Recommendation {
 		t.Helper()
 		task := newTaskOf(t, false, nil)
 		l, err := NewLive(task, LiveConfig{Requests: request, Containers: 1})

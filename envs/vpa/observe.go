@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
 // Elements of an observation: obsPerResource of CPU, as many of memory, and obsCommon.
@@ -34,21 +35,21 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	var requests, limits cluster.Resources
 	ready, resizing := 0, 0
 	now := t.now()
-	pods := t.dynamics.pods
-	for i := range pods {
-		p := &pods[i]
-		requests.MilliCPU += p.requests.MilliCPU
-		requests.MemoryBytes += p.requests.MemoryBytes
-		limits.MilliCPU += p.limits.MilliCPU
-		limits.MemoryBytes += p.limits.MemoryBytes
-		if p.serving(now) {
+	all := t.dynamics.Pods
+	for i := range all {
+		p := &all[i]
+		requests.MilliCPU += p.Requests.MilliCPU
+		requests.MemoryBytes += p.Requests.MemoryBytes
+		limits.MilliCPU += p.Limits.MilliCPU
+		limits.MemoryBytes += p.Limits.MemoryBytes
+		if p.Serving(now) {
 			ready++
 		}
-		if p.resize != resizeNone {
+		if p.Resize != pods.ResizeNone {
 			resizing++
 		}
 	}
-	n := float64(len(pods))
+	n := float64(len(all))
 	t.observeResource(0, obs[:obsPerResource], float64(used.MilliCPU), float64(requests.MilliCPU)/n,
 		float64(limits.MilliCPU)/n, float64(t.rec.Target.MilliCPU))
 	t.observeResource(1, obs[obsPerResource:2*obsPerResource], float64(used.MemoryBytes), float64(requests.MemoryBytes)/n,
@@ -58,9 +59,9 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	daySin, dayCos := math.Sincos(2 * math.Pi * math.Mod(at, weekSeconds/7) / (weekSeconds / 7))
 	weekSin, weekCos := math.Sincos(2 * math.Pi * math.Mod(at, weekSeconds) / weekSeconds)
 	rest[0], rest[1], rest[2], rest[3] = float32(daySin), float32(dayCos), float32(weekSin), float32(weekCos)
-	rest[4] = float32(ready) / float32(len(pods))
-	rest[5] = float32(resizing) / float32(len(pods))
-	last := &t.dynamics.last
+	rest[4] = float32(ready) / float32(len(all))
+	rest[5] = float32(resizing) / float32(len(all))
+	last := &t.dynamics.Last
 	rest[6] = part(last.ThrottledCPU, last.DemandCPU)
 	rest[7] = part(last.DownCPU, last.DemandCPU)
 	rest[8] = float32(min(float64(t.ledger.Sum.OOMs)/obsCount, 1))
@@ -78,8 +79,8 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 			float64(t.rec.Target.MemoryBytes), float64(u.Lower.MemoryBytes), float64(u.Upper.MemoryBytes))
 		more = more[obsUpstream:]
 	}
-	if s := t.dynamics.shared; s != nil {
-		s.observe(t, more[:obsShared])
+	if s := t.dynamics.Node; s != nil {
+		t.observeShared(s, more[:obsShared])
 		more = more[obsShared:]
 	}
 	if t.base != nil {

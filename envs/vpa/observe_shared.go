@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/vpa/node"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
 // Elements of an observation beside those of a node that the pods have to themselves.
@@ -14,41 +15,41 @@ const (
 	obsRoom   = 4    // room on the node over the pod's request that is 1
 )
 
-// observe writes the elements of a shared node.
-func (s *sharedNode) observe(t *Task, obs []float32) {
-	for r := range s.load {
-		obs[r] = part(s.load[r].Last(), obsLoad)
-		obs[2+r] = part(s.load[r].Max(), obsLoad)
-		obs[4+r] = part(s.load[r].Mean(), obsLoad)
+// observeShared writes the elements of a shared node.
+func (t *Task) observeShared(s *pods.SharedNode, obs []float32) {
+	for r := range s.Load {
+		obs[r] = part(s.Load[r].Last(), obsLoad)
+		obs[2+r] = part(s.Load[r].Max(), obsLoad)
+		obs[4+r] = part(s.Load[r].Mean(), obsLoad)
 	}
-	size := s.node.Allocatable()
+	size := s.Drawn.Allocatable()
 	cpu, mem := float64(size.MilliCPU), float64(size.MemoryBytes)
-	for k := range s.pods {
-		cpu -= float64(s.pods[k].requests.MilliCPU)
-		mem -= float64(s.pods[k].requests.MemoryBytes)
+	for k := range s.Pods {
+		cpu -= float64(s.Pods[k].Requests.MilliCPU)
+		mem -= float64(s.Pods[k].Requests.MemoryBytes)
 	}
-	first := &t.dynamics.pods[0]
-	n := float64(s.own)
-	obs[6] = part(cpu, obsRoom*n*max(float64(first.requests.MilliCPU), 1))
-	obs[7] = part(mem, obsRoom*n*max(float64(first.requests.MemoryBytes), 1))
-	obs[8] = part(s.stats.ThrottledCPU+s.stats.DownCPU, s.stats.DemandCPU)
-	obs[9] = part(t.dynamics.last.Harm, t.ledger.Norm*t.Interval().Hours())
+	first := &t.dynamics.Pods[0]
+	n := float64(s.Own)
+	obs[6] = part(cpu, obsRoom*n*max(float64(first.Requests.MilliCPU), 1))
+	obs[7] = part(mem, obsRoom*n*max(float64(first.Requests.MemoryBytes), 1))
+	obs[8] = part(s.Stats.ThrottledCPU+s.Stats.DownCPU, s.Stats.DemandCPU)
+	obs[9] = part(t.dynamics.Last.Harm, t.ledger.Norm*t.Interval().Hours())
 	obs[10] = 0
-	if t.now() < s.pressure {
+	if t.now() < s.Pressure {
 		obs[10] = 1
 	}
-	obs[11] = float32(node.Class(first.requests, first.limits)) / float32(node.Guaranteed)
+	obs[11] = float32(node.Class(first.Requests, first.Limits)) / float32(node.Guaranteed)
 }
 
 // observeBase writes the elements of the recommendation that actions correct: amounts over it, as
 // powers of two from a quarter, which is -1, to four times, and it itself.
 func (t *Task) observeBase(obs []float32) {
-	b, first := &t.base.latest, &t.dynamics.pods[0]
+	b, first := &t.base.latest, &t.dynamics.Pods[0]
 	used := t.metrics.Last()
 	for r := range 2 {
-		target, limit, request, now := b.Target.MilliCPU, b.Limits.MilliCPU, first.requests.MilliCPU, used.MilliCPU
+		target, limit, request, now := b.Target.MilliCPU, b.Limits.MilliCPU, first.Requests.MilliCPU, used.MilliCPU
 		if r == 1 {
-			target, limit, request, now = b.Target.MemoryBytes, b.Limits.MemoryBytes, first.requests.MemoryBytes, used.MemoryBytes
+			target, limit, request, now = b.Target.MemoryBytes, b.Limits.MemoryBytes, first.Requests.MemoryBytes, used.MemoryBytes
 		}
 		hour, day := &t.metrics.Hour[r], &t.metrics.Day[r]
 		at := obs[r*obsBase/2 : (r+1)*obsBase/2]

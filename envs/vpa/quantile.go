@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
@@ -61,7 +62,7 @@ func quantileBaseline(name string, exact bool) envs.Baseline {
 		}
 		return follow(func() recommender {
 			rule, state := quantileRule{q}, quantileState{}
-			return func(ctx context.Context, t *Task, first bool) (Recommendation, bool) {
+			return func(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
 				return rule.recommend(ctx, t, first, &state)
 			}
 		}, exact)
@@ -70,7 +71,7 @@ func quantileBaseline(name string, exact bool) envs.Baseline {
 
 // recommend returns a recommendation at an episode's first decision, then each period and after each
 // kill.
-func (q *quantileRule) recommend(ctx context.Context, t *Task, first bool, s *quantileState) (Recommendation, bool) {
+func (q *quantileRule) recommend(ctx context.Context, t *Task, first bool, s *quantileState) (pods.Recommendation, bool) {
 	if first {
 		s.floor, s.until = 0, 0
 	}
@@ -79,7 +80,7 @@ func (q *quantileRule) recommend(ctx context.Context, t *Task, first bool, s *qu
 		s.floor = 0
 	}
 	if !first && !killed && t.steps%t.stepsIn(minutes(q.Period)) != 0 {
-		return Recommendation{}, false
+		return pods.Recommendation{}, false
 	}
 	seen := t.tail(seconds(q.Window * 3600))
 	peak := workload.Max(seen)
@@ -88,7 +89,7 @@ func (q *quantileRule) recommend(ctx context.Context, t *Task, first bool, s *qu
 	at := func(f float64) cluster.Resources {
 		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
 	}
-	r := Recommendation{Lower: at(1 / (1 + q.Band)), Target: at(1), Upper: at(1 + q.Band), Uncapped: at(1), SetLimits: true}
+	r := pods.Recommendation{Lower: at(1 / (1 + q.Band)), Target: at(1), Upper: at(1 + q.Band), Uncapped: at(1), SetLimits: true}
 	r.Limits = cluster.Resources{
 		MilliCPU:    limitOf(q.CPULimit, q.CPUFactor, cpu, float64(peak.MilliCPU)),
 		MemoryBytes: limitOf(q.MemoryLimit, q.MemoryFactor, mem, max(float64(peak.MemoryBytes), s.floor)),
@@ -98,10 +99,10 @@ func (q *quantileRule) recommend(ctx context.Context, t *Task, first bool, s *qu
 
 // noteKills raises the floor of memory after kills, and reports whether there was one in the last step.
 func (q *quantileRule) noteKills(t *Task, s *quantileState) (killed bool) {
-	for i := range t.dynamics.pods {
-		if p := &t.dynamics.pods[i]; p.oom {
+	for i := range t.dynamics.Pods {
+		if p := &t.dynamics.Pods[i]; p.OOM {
 			killed = true
-			s.floor, s.until = max(s.floor, q.Bump*float64(p.used.MemoryBytes)), t.steps+t.stepsIn(24*time.Hour)
+			s.floor, s.until = max(s.floor, q.Bump*float64(p.Used.MemoryBytes)), t.steps+t.stepsIn(24*time.Hour)
 		}
 	}
 	return killed

@@ -12,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
@@ -32,18 +33,18 @@ func TestQuantile(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		q    Quantile
-		want Recommendation
+		want pods.Recommendation
 	}{
 		// The median is 300 m, times 1.5; the peak 5 GiB, times 0.8. Bounds are a quarter away: 450/1.25, 450·1.25.
 		{"limits by factors", Quantile{CPU: 0.5, CPUMargin: 1.5, Memory: 1, MemoryMargin: 0.8, Window: 1, Band: 0.25,
 			CPULimit: LimitFactor, CPUFactor: 2, MemoryLimit: LimitPeak, MemoryFactor: 1.5},
-			Recommendation{Lower: at(360, 3.2), Target: at(450, 4), Upper: at(563, 5), Uncapped: at(450, 4), Limits: at(900, 7.5), SetLimits: true}},
+			pods.Recommendation{Lower: at(360, 3.2), Target: at(450, 4), Upper: at(563, 5), Uncapped: at(450, 4), Limits: at(900, 7.5), SetLimits: true}},
 		// Rank 0.9·4 = 3.6: 400 + 0.6·100 m, 4.6 GiB. The limit by the peak is no less than the request.
 		{"limits by requests", Quantile{CPU: 0.9, CPUMargin: 1, Memory: 0.75, MemoryMargin: 1.5, Window: 1,
 			CPULimit: LimitRequest, CPUFactor: 3, MemoryLimit: LimitPeak, MemoryFactor: 1},
-			Recommendation{Lower: at(460, 6), Target: at(460, 6), Upper: at(460, 6), Uncapped: at(460, 6), Limits: at(460, 6), SetLimits: true}},
+			pods.Recommendation{Lower: at(460, 6), Target: at(460, 6), Upper: at(460, 6), Uncapped: at(460, 6), Limits: at(460, 6), SetLimits: true}},
 		{"no limits, window of two samples", Quantile{CPU: 0, CPUMargin: 1, Memory: 0, MemoryMargin: 1, Window: 0.4, CPULimit: LimitNone, MemoryLimit: LimitNone},
-			Recommendation{Lower: at(400, 4), Target: at(400, 4), Upper: at(400, 4), Uncapped: at(400, 4), SetLimits: true}},
+			pods.Recommendation{Lower: at(400, 4), Target: at(400, 4), Upper: at(400, 4), Uncapped: at(400, 4), SetLimits: true}},
 	} {
 		got, ok := (&quantileRule{tc.q}).recommend(t.Context(), task, true, &quantileState{})
 		if diff := cmp.Diff(tc.want, got); diff != "" || !ok {
@@ -60,7 +61,7 @@ func TestQuantileAfterKill(t *testing.T) {
 	task.metrics.Observe(amounts(100, 1))
 	q, s := quantileRule{Quantile{CPU: 1, CPUMargin: 1, Memory: 1, MemoryMargin: 1, Window: 24, Period: 300, Bump: 2}}, quantileState{}
 	memory := func(step int, killed bool) float64 {
-		task.steps, task.dynamics.pods[0].oom, task.dynamics.pods[0].used = step, killed, amounts(0, 1.5)
+		task.steps, task.dynamics.Pods[0].OOM, task.dynamics.Pods[0].Used = step, killed, amounts(0, 1.5)
 		r, ok := q.recommend(t.Context(), task, step == 0, &s)
 		if !ok {
 			return -1
@@ -159,10 +160,10 @@ func TestResidualOfZeros(t *testing.T) {
 
 // TestCorrect: elements of ½ and -½ of a request of 1000 m with a limit of 2000 m.
 func TestCorrect(t *testing.T) {
-	of := Recommendation{Lower: amounts(900, 1), Target: amounts(1000, 2), Upper: amounts(1100, 4), Limits: amounts(2000, 0), SetLimits: true}
+	of := pods.Recommendation{Lower: amounts(900, 1), Target: amounts(1000, 2), Upper: amounts(1100, 4), Limits: amounts(2000, 0), SetLimits: true}
 	got := correct(&of, []float32{1, 0.5, -1, 0.25})
 	// CPU doubled, guard 0.5+0.5: limit equal. Memory halved, guard 0+0.25: limit four times the request.
-	want := Recommendation{Lower: amounts(1800, 0.5), Target: amounts(2000, 1), Upper: amounts(2200, 2), Limits: amounts(2000, 4), SetLimits: true}
+	want := pods.Recommendation{Lower: amounts(1800, 0.5), Target: amounts(2000, 1), Upper: amounts(2200, 2), Limits: amounts(2000, 4), SetLimits: true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -21,9 +21,9 @@ type record struct {
 
 // note records the step.
 func (t *Task) note() {
-	p, last := &t.dynamics.pods[0], &t.dynamics.last
+	p, last := &t.dynamics.Pods[0], &t.dynamics.Last
 	t.record = append(t.record, record{
-		used: t.metrics.Last(), requests: p.requests, limits: p.limits, lower: t.rec.Lower, upper: t.rec.Upper,
+		used: t.metrics.Last(), requests: p.Requests, limits: p.Limits, lower: t.rec.Lower, upper: t.rec.Upper,
 		throttled: float32(last.ThrottledCPU / 1000),
 		ooms:      uint16(last.OOMs), evictions: uint16(last.Evictions), resizes: uint16(last.Resizes),
 	})
@@ -38,18 +38,18 @@ func (t *Task) RenderANSI(*cluster.State) string {
 	r := &t.rec
 	fmt.Fprintf(&b, "recommended  CPU %d ≤ %d ≤ %d m  memory %.0f ≤ %.0f ≤ %.0f MiB\n",
 		r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU, inMiB(r.Lower.MemoryBytes), inMiB(r.Target.MemoryBytes), inMiB(r.Upper.MemoryBytes))
-	for i := range t.dynamics.pods {
-		p := &t.dynamics.pods[i]
+	for i := range t.dynamics.Pods {
+		p := &t.dynamics.Pods[i]
 		state := "running"
 		switch {
-		case !p.scheduled:
+		case !p.Scheduled:
 			state = "pending"
-		case p.ready > t.now():
+		case p.Ready > t.now():
 			state = "starting"
 		}
 		fmt.Fprintf(&b, "pod %-2d %-8s CPU %6d of %6d m %s  memory %8.0f of %8.0f MiB %s\n", i, state,
-			p.used.MilliCPU, p.requests.MilliCPU, bar(p.used.MilliCPU, p.requests.MilliCPU),
-			inMiB(p.used.MemoryBytes), inMiB(p.requests.MemoryBytes), bar(p.used.MemoryBytes, p.requests.MemoryBytes))
+			p.Used.MilliCPU, p.Requests.MilliCPU, bar(p.Used.MilliCPU, p.Requests.MilliCPU),
+			inMiB(p.Used.MemoryBytes), inMiB(p.Requests.MemoryBytes), bar(p.Used.MemoryBytes, p.Requests.MemoryBytes))
 	}
 	return b.String()
 }

@@ -28,8 +28,8 @@ func (t *Task) Info(_ *cluster.State, dst []float64) {
 	request := prices.Cores(a.RequestCPU, a.RequestMem)
 	slack := prices.Cores(a.SlackCPU, a.SlackMem)
 	down := 0
-	for i := range t.dynamics.pods {
-		if !t.dynamics.pods[i].serving(t.now()) {
+	for i := range t.dynamics.Pods {
+		if !t.dynamics.Pods[i].Serving(t.now()) {
 			down++
 		}
 	}
@@ -42,9 +42,9 @@ func (t *Task) Info(_ *cluster.State, dst []float64) {
 		number(t.flags.repaired), number(t.flags.capped), float64(down),
 	}
 	n := copy(dst, values[:])
-	if s := t.dynamics.shared; s != nil {
+	if s := t.dynamics.Node; s != nil {
 		copy(dst[n:], []float64{l.Action.Harm, l.Total.Harm, float64(a.NodeEvictions),
-			percent(s.stats.ThrottledCPU+s.stats.DownCPU, s.stats.DemandCPU), 100 * s.load[0].Last(), 100 * s.load[1].Last()})
+			percent(s.Stats.ThrottledCPU+s.Stats.DownCPU, s.Stats.DemandCPU), 100 * s.Load[0].Last(), 100 * s.Load[1].Last()})
 	}
 }
 

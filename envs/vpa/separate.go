@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
 // Elements of an action that sets requests and limits apart.
@@ -25,7 +26,7 @@ const (
 type base struct {
 	quantile quantileRule
 	state    quantileState
-	latest   Recommendation
+	latest   pods.Recommendation
 }
 
 // askBase updates the recommendation that actions correct, if there is one.
@@ -40,11 +41,11 @@ func (t *Task) askBase(ctx context.Context, first bool) {
 
 // decodeSeparate returns the recommendation of an action that sets requests and limits apart. The
 // guard of a resource is request over limit: 1 for equal ones, 0 for no limit.
-func (c *codec) decodeSeparate(action []float32, of *base) Recommendation {
+func (c *codec) decodeSeparate(action []float32, of *base) pods.Recommendation {
 	if of != nil {
 		return correct(&of.latest, action)
 	}
-	r := banded(math.Round(c.scales[0].amount(action[elemCPU])), math.Round(c.scales[1].amount(action[elemMemory])))
+	r := pods.Banded(math.Round(c.scales[0].amount(action[elemCPU])), math.Round(c.scales[1].amount(action[elemMemory])))
 	r.SetLimits = true
 	r.Limits.MilliCPU = guarded(r.Target.MilliCPU, (float64(action[elemCPUGuard])+1)/2)
 	r.Limits.MemoryBytes = guarded(r.Target.MemoryBytes, (float64(action[elemMemoryGuard])+1)/2)
@@ -53,7 +54,7 @@ func (c *codec) decodeSeparate(action []float32, of *base) Recommendation {
 
 // correct returns a recommendation with target and bounds times 2^x, and guards plus y, for the two elements
 // x and y of each resource. Zeros change nothing.
-func correct(of *Recommendation, action []float32) Recommendation {
+func correct(of *pods.Recommendation, action []float32) pods.Recommendation {
 	r := *of
 	cpu, mem := math.Pow(residualBase, float64(action[elemCPU])), math.Pow(residualBase, float64(action[elemMemory]))
 	for _, v := range []*cluster.Resources{&r.Lower, &r.Target, &r.Upper, &r.Uncapped} {
@@ -81,7 +82,7 @@ func guarded(request int64, guard float64) int64 {
 }
 
 // encodeSeparate writes the action nearest to r.
-func (c *codec) encodeSeparate(r *Recommendation, limits cluster.Resources, of *base, action []float32) {
+func (c *codec) encodeSeparate(r *pods.Recommendation, limits cluster.Resources, of *base, action []float32) {
 	cpu, mem := guard(r.Target.MilliCPU, limits.MilliCPU), guard(r.Target.MemoryBytes, limits.MemoryBytes)
 	if of == nil {
 		action[elemCPU], action[elemCPUGuard] = c.scales[0].element(float64(r.Target.MilliCPU)), float32(2*cpu-1)

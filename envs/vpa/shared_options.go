@@ -1,6 +1,9 @@
 package vpa
 
-import "github.com/kubernasium/kubernasium/envs"
+import (
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
+)
 
 // EncodingResidual makes the elements of an action corrections of what the baseline quantile_tuned
 // recommends.
@@ -22,7 +25,7 @@ type SharedOptions struct {
 // DefaultSharedOptions returns the defaults.
 func DefaultSharedOptions() SharedOptions {
 	o := SharedOptions{Options: DefaultOptions(), Neighbours: 4, SizeLow: 0.5, SizeHigh: 2, BusyCPU: 0.2, BusyMemory: 0.02, Faults: 0.5}
-	o.Mode, o.InitialHigh = ModeInPlaceOrRecreate, 1.5
+	o.Mode, o.InitialHigh = pods.ModeInPlaceOrRecreate, 1.5
 	o.NodeCPU, o.NodeMemory = 0, 0
 	return o
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
@@ -85,7 +86,7 @@ func TestUpstreamBaseline(t *testing.T) {
 		61:   {{MilliCPU: 559, MemoryBytes: 5834067270}, {MilliCPU: 1168, MemoryBytes: 6117462922}},
 		1441: {{MilliCPU: 585, MemoryBytes: 3129932115}, {MilliCPU: 1168, MemoryBytes: 6117462922}},
 	}
-	task := lowHigh(t, func(o *Options) { o.Mode = ModeOff })
+	task := lowHigh(t, func(o *Options) { o.Mode = pods.ModeOff })
 	compared := 0
 	play(t, task, "upstream", 1500, func(step int) {
 		rows, ok := want[step+1]
@@ -106,13 +107,13 @@ func TestUpstreamBaseline(t *testing.T) {
 // max(1.2·r, r + 100 MiB), its bump.
 func TestUpstreamSeesOOM(t *testing.T) {
 	// Requests of 3000 MiB at the start, limits 3600 MiB: 5000 MiB are killed in the first step.
-	task := lowHigh(t, func(o *Options) { o.Mode, o.InitialLow, o.InitialHigh, o.Steps = ModeOff, 1.2, 1.2, 10 })
+	task := lowHigh(t, func(o *Options) { o.Mode, o.InitialLow, o.InitialHigh, o.Steps = pods.ModeOff, 1.2, 1.2, 10 })
 	play(t, task, "upstream", 2, func(step int) {
 		if step == 0 {
 			return
 		}
-		if task.dynamics.last.OOMs != 1 {
-			t.Fatalf("%d OOM kills in the first step, want 1", task.dynamics.last.OOMs)
+		if task.dynamics.Last.OOMs != 1 {
+			t.Fatalf("%d OOM kills in the first step, want 1", task.dynamics.Last.OOMs)
 		}
 		// The sample of the step is the limit, 3600 MiB; the bump 1.2·max(3000, 3600) = 4320 MiB,
 		// whose bucket, 64, ends at 1e7·(1.05^65 − 1)/0.05 = 4567980111 B; with 15 % that is 5253177127.
@@ -133,9 +134,9 @@ func TestGoldilocksBurstable(t *testing.T) {
 		// 1440 samples, the last of them high, so that the median is: 1168 m with its margin, of
 		// a confidence c = 1439/1440. Lower bound 1168·(1 + 0.001/c)^-2 = 1165.66, upper bound
 		// 1168·(1 + 1/c) = 2336.8.
-		p := &task.dynamics.pods[0]
-		if p.requests.MilliCPU != 1165 || p.limits.MilliCPU != 2336 || task.ledger.Sum.Evictions > 1 {
-			t.Fatalf("step %d: request %d m, limit %d m after %d evictions", step, p.requests.MilliCPU, p.limits.MilliCPU, task.ledger.Sum.Evictions)
+		p := &task.dynamics.Pods[0]
+		if p.Requests.MilliCPU != 1165 || p.Limits.MilliCPU != 2336 || task.ledger.Sum.Evictions > 1 {
+			t.Fatalf("step %d: request %d m, limit %d m after %d evictions", step, p.Requests.MilliCPU, p.Limits.MilliCPU, task.ledger.Sum.Evictions)
 		}
 	})
 }
@@ -148,9 +149,9 @@ func TestKRRSimple(t *testing.T) {
 		if step == 0 {
 			return
 		}
-		p := &task.dynamics.pods[0]
+		p := &task.dynamics.Pods[0]
 		want := [2]cluster.Resources{{MilliCPU: 1000, MemoryBytes: 5750 * mib}, {MilliCPU: 0, MemoryBytes: 5750 * mib}}
-		if diff := cmp.Diff(want, [2]cluster.Resources{p.requests, p.limits}); diff != "" {
+		if diff := cmp.Diff(want, [2]cluster.Resources{p.Requests, p.Limits}); diff != "" {
 			t.Fatalf("step %d: requests and limits (-want +got):\n%s", step, diff)
 		}
 	})

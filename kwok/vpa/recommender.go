@@ -27,6 +27,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	env "github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/kwok/lease"
 	"github.com/kubernasium/kubernasium/kwok/vpa/history"
 )
@@ -93,7 +94,7 @@ type container struct {
 	model  Model
 	live   *env.Live
 	policy containerPolicy
-	rec    env.Recommendation
+	rec    pods.Recommendation
 	given  bool // rec has been given
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	env "github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
 const manager = "kubernasium-recommender"
@@ -61,7 +62,7 @@ func (c *container) amounts(r cluster.Resources) corev1.ResourceList {
 
 // adopted returns the recommendation that a status has; what it does not have is what the
 // template requests.
-func adopted(c *ContainerRecommendation, config env.LiveConfig) env.Recommendation {
+func adopted(c *ContainerRecommendation, config env.LiveConfig) pods.Recommendation {
 	fill := func(l corev1.ResourceList) cluster.Resources {
 		r := config.Requests
 		if _, ok := l[corev1.ResourceCPU]; ok {
@@ -72,7 +73,7 @@ func adopted(c *ContainerRecommendation, config env.LiveConfig) env.Recommendati
 		}
 		return r
 	}
-	return env.Recommendation{Lower: fill(c.LowerBound), Target: fill(c.Target), Upper: fill(c.UpperBound), Uncapped: fill(c.UncappedTarget)}
+	return pods.Recommendation{Lower: fill(c.LowerBound), Target: fill(c.Target), Upper: fill(c.UpperBound), Uncapped: fill(c.UncappedTarget)}
 }
 
 // writeStatus writes recommendation and condition, if they differ from what is there. Other

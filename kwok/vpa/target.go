@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	env "github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
 // errUnsupported is wrapped by what an autoscaler asks for and cannot get; its status says so.
@@ -156,21 +157,21 @@ func showStatus(one *env.LivePod, s *corev1.ContainerStatus) {
 }
 
 // resizing returns the state of a resize in place.
-func resizing(p *corev1.Pod) env.LiveResize {
+func resizing(p *corev1.Pod) pods.ResizeState {
 	for _, c := range p.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
 			continue
 		}
 		switch {
 		case c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible:
-			return env.ResizeInfeasible
+			return pods.ResizeInfeasible
 		case c.Type == corev1.PodResizePending:
-			return env.ResizeDeferred
+			return pods.ResizeDeferred
 		case c.Type == corev1.PodResizeInProgress:
-			return env.ResizeInProgress
+			return pods.ResizeInProgress
 		}
 	}
-	return env.ResizeNone
+	return pods.ResizeNone
 }
 
 func listed(l corev1.ResourceList) cluster.Resources {
@@ -209,7 +210,7 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 		p.cpu = slices.Contains(*found.ControlledResources, corev1.ResourceCPU)
 		p.memory = slices.Contains(*found.ControlledResources, corev1.ResourceMemory)
 	}
-	p.requestsOnly = found.ControlledValues != nil && *found.ControlledValues == env.RequestsOnly
+	p.requestsOnly = found.ControlledValues != nil && *found.ControlledValues == pods.RequestsOnly
 	return p
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	env "github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
@@ -172,8 +172,8 @@ func TestLoopEqualsMemory(t *testing.T) {
 		replicas int
 		admit    bool
 	}{
-		{env.ModeInPlaceOrRecreate, 2, false},
-		{env.ModeRecreate, 2, true},
+		{pods.ModeInPlaceOrRecreate, 2, false},
+		{pods.ModeRecreate, 2, true},
 	} {
 		t.Run(tc.mode, func(t *testing.T) {
 			var steps []vpa.DemoStep
@@ -229,7 +229,7 @@ func TestKill(t *testing.T) {
 	err := vpa.Demo(ctx, vpa.DemoConfig{
 		Recommender: vpa.Config{REST: rc, Name: "ours", Open: baseline(t, "upstream")},
 		Upstream:    upstreamConfig(t, "", false),
-		Namespace:   "kill", Deployment: "app", Replicas: 1, Mode: env.ModeInPlaceOrRecreate, Start: monday, Step: time.Minute,
+		Namespace:   "kill", Deployment: "app", Replicas: 1, Mode: pods.ModeInPlaceOrRecreate, Start: monday, Step: time.Minute,
 		Requests: cluster.Resources{MilliCPU: 1000, MemoryBytes: gib}, Limits: cluster.Resources{MilliCPU: 2000, MemoryBytes: 1_288_490_189},
 		Usage: []cluster.Resources{{MilliCPU: 1000, MemoryBytes: gib}, {MilliCPU: 1000, MemoryBytes: 2 * gib}},
 	}, func(s vpa.DemoStep) {

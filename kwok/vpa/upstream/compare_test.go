@@ -27,6 +27,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
 const (
@@ -43,7 +44,7 @@ type group struct {
 	requestsOnly  bool
 	requirements  []requirement
 	min, max      cluster.Resources // of the policy; 0 is none
-	rec           vpa.Recommendation
+	rec           pods.Recommendation
 	requests      cluster.Resources // of the template
 	limits        cluster.Resources
 	pods          []podCase
@@ -64,7 +65,7 @@ type podCase struct {
 
 // draw returns a random group, of those in which the simulator's rules are upstream's ([TestDifferences] has the others).
 func draw(g *rand.Rand, now time.Time) *group {
-	modes := []string{vpa.ModeOff, vpa.ModeInitial, vpa.ModeRecreate, vpa.ModeRecreate, vpa.ModeInPlaceOrRecreate, vpa.ModeInPlaceOrRecreate, vpa.ModeInPlace}
+	modes := []string{pods.ModeOff, pods.ModeInitial, pods.ModeRecreate, pods.ModeRecreate, pods.ModeInPlaceOrRecreate, pods.ModeInPlaceOrRecreate, pods.ModeInPlace}
 	amount := func(cpu, memory int64) cluster.Resources {
 		return cluster.Resources{MilliCPU: 100 + g.Int64N(cpu), MemoryBytes: mib * (64 + g.Int64N(memory))}
 	}
@@ -115,18 +116,18 @@ func draw(g *rand.Rand, now time.Time) *group {
 			p.limits = c.limits
 		}
 		switch k := g.IntN(12); {
-		case k == 0 && c.mode == vpa.ModeRecreate:
+		case k == 0 && c.mode == pods.ModeRecreate:
 			p.running = false
 		case k == 1:
 			p.killed, p.killedAt, p.ran = true, now.Add(-time.Duration(g.IntN(50))*time.Second), time.Duration(1+g.IntN(40))*time.Minute
-		case k == 2 && c.mode == vpa.ModeInPlaceOrRecreate:
+		case k == 2 && c.mode == pods.ModeInPlaceOrRecreate:
 			p.resize = []string{corev1.PodReasonDeferred, inProgress}[g.IntN(2)]
-		case k <= 9 && c.mode == vpa.ModeInPlaceOrRecreate && n == 1:
+		case k <= 9 && c.mode == pods.ModeInPlaceOrRecreate && n == 1:
 			p.resize = corev1.PodReasonInfeasible
 		}
 		c.pods = append(c.pods, p)
 	}
-	if c.mode == vpa.ModeInPlace { // one pod, which the budget lets go
+	if c.mode == pods.ModeInPlace { // one pod, which the budget lets go
 		c.pods, c.replicas, c.minReplicas = c.pods[:1], 1, 1
 	}
 	return c
@@ -159,7 +160,7 @@ func (c *group) live(t *testing.T, now time.Time) *vpa.Live {
 		t.Fatal(err)
 	}
 	l.Adopt(c.rec)
-	var pods []vpa.LivePod
+	var shown []vpa.LivePod
 	for _, p := range c.pods {
 		one := vpa.LivePod{ID: p.name, Requests: p.requests, Limits: p.limits, Scheduled: true, Running: p.running, Serving: p.running, Created: p.created}
 		if p.killed {
@@ -167,15 +168,15 @@ func (c *group) live(t *testing.T, now time.Time) *vpa.Live {
 		}
 		switch p.resize {
 		case corev1.PodReasonDeferred:
-			one.Resize = vpa.ResizeDeferred
+			one.Resize = pods.ResizeDeferred
 		case corev1.PodReasonInfeasible:
-			one.Resize = vpa.ResizeInfeasible
+			one.Resize = pods.ResizeInfeasible
 		case inProgress:
-			one.Resize = vpa.ResizeInProgress
+			one.Resize = pods.ResizeInProgress
 		}
-		pods = append(pods, one)
+		shown = append(shown, one)
 	}
-	if err := l.Look(now, c.replicas, pods); err != nil {
+	if err := l.Look(now, c.replicas, shown); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -271,7 +272,7 @@ func TestDifferences(t *testing.T) {
 	amount := func(milli, memory int64) cluster.Resources {
 		return cluster.Resources{MilliCPU: milli, MemoryBytes: memory * mib}
 	}
-	pods := func(n int, change func(*podCase)) (all []podCase) {
+	some := func(n int, change func(*podCase)) (all []podCase) {
 		for i := range n {
 			p := podCase{name: fmt.Sprint("pod-", i), requests: amount(500, 512), running: true, created: now.Add(-time.Hour)}
 			change(&p)
@@ -287,12 +288,12 @@ func TestDifferences(t *testing.T) {
 		pods                []podCase
 		upstream, simulated []string
 	}{
-		{"a pending pod is not resized", vpa.ModeInPlaceOrRecreate, amount(800, 800), pods(1, func(p *podCase) { p.running = false }), nil, []string{resize}},
-		{"mode InPlace has no budget", vpa.ModeInPlace, amount(800, 800), pods(3, func(*podCase) {}), []string{resize, resize, resize}, []string{resize}},
-		{"an OOM kill long ago", vpa.ModeRecreate, amount(100, 100), pods(1, func(p *podCase) {
+		{"a pending pod is not resized", pods.ModeInPlaceOrRecreate, amount(800, 800), some(1, func(p *podCase) { p.running = false }), nil, []string{resize}},
+		{"mode InPlace has no budget", pods.ModeInPlace, amount(800, 800), some(3, func(*podCase) {}), []string{resize, resize, resize}, []string{resize}},
+		{"an OOM kill long ago", pods.ModeRecreate, amount(100, 100), some(1, func(p *podCase) {
 			p.killed, p.killedAt, p.ran = true, now.Add(-30*time.Minute), time.Minute
 		}), nil, []string{evict}},
-		{"resizes come before evictions", vpa.ModeInPlaceOrRecreate, amount(800, 800), pods(2, func(p *podCase) {
+		{"resizes come before evictions", pods.ModeInPlaceOrRecreate, amount(800, 800), some(2, func(p *podCase) {
 			if p.name == "pod-0" {
 				p.resize, p.requests = corev1.PodReasonInfeasible, amount(400, 400)
 			}
@@ -300,7 +301,7 @@ func TestDifferences(t *testing.T) {
 	} {
 		c := &group{
 			mode: tc.mode, replicas: len(tc.pods), minReplicas: 1, evictAfterOOM: 10 * time.Minute, requests: amount(500, 512), pods: tc.pods,
-			rec: vpa.Recommendation{Lower: tc.lower, Target: amount(1000, 1024), Upper: amount(2000, 2048), Uncapped: amount(1000, 1024)},
+			rec: pods.Recommendation{Lower: tc.lower, Target: amount(1000, 1024), Upper: amount(2000, 2048), Uncapped: amount(1000, 1024)},
 		}
 		w := &world{t: t}
 		w.add("ns", c)
@@ -325,7 +326,7 @@ func TestAdmission(t *testing.T) {
 	c := patch.NewResourceUpdatesCalculator(recommendation.NewProvider(ranges, vpautil.NewCappingRecommendationProcessor(ranges)), apiresource.QuantityValue{})
 	for i := range 3000 {
 		one := draw(g, now)
-		if one.mode == vpa.ModeOff {
+		if one.mode == pods.ModeOff {
 			continue
 		}
 		pod := (&podCase{name: "new", requests: one.requests, limits: one.limits, created: now}).object("default")

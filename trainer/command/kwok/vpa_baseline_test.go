@@ -18,6 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	env "github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
@@ -211,7 +212,7 @@ func TestVPABaselineWithoutEpisode(t *testing.T) {
 			t.Fatal(err)
 		}
 		live, err := env.NewLive(m.Task, env.LiveConfig{
-			Requests: cluster.Resources{MilliCPU: 400, MemoryBytes: 1 << 30}, Mode: env.ModeOff, MinReplicas: 1, Containers: 1,
+			Requests: cluster.Resources{MilliCPU: 400, MemoryBytes: 1 << 30}, Mode: pods.ModeOff, MinReplicas: 1, Containers: 1,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
-	env "github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
 	"github.com/kubernasium/kubernasium/kwok/vpa"
@@ -54,7 +54,7 @@ they use in the first step.`,
 	f.DurationVar(&c.demo.Step, "step", time.Minute, "time between steps, by the metrics")
 	f.Uint64Var(&c.seed, "seed", 0, "random seed of the workload")
 	f.IntVar(&c.demo.Replicas, "replicas", 2, "pods of the Deployment")
-	f.StringVar(&c.demo.Mode, "mode", env.ModeInPlaceOrRecreate, "updateMode of the autoscaler: Off, Initial, Recreate, InPlaceOrRecreate or InPlace")
+	f.StringVar(&c.demo.Mode, "mode", pods.ModeInPlaceOrRecreate, "updateMode of the autoscaler: Off, Initial, Recreate, InPlaceOrRecreate or InPlace")
 	f.StringVar(&c.demo.Namespace, "namespace", "vpa-demo", "prefix of the namespace that is made for it, and deleted")
 	f.StringVar(&c.demo.Deployment, "name", "app", "name of Deployment and autoscaler")
 	f.Float64Var(&c.ratio[0], "limit-ratio-cpu", 2, "CPU limit over request at the start; 0 is no limit")

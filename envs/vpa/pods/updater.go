@@ -1,7 +1,6 @@
-package vpa
+package pods
 
 import (
-	"context"
 	"math"
 	"time"
 
@@ -23,35 +22,46 @@ type candidate struct {
 	diff    float64
 }
 
-// updater evicts pods and resizes them in place by upstream's rules.
-type updater struct {
+// Updater evicts pods and resizes them in place by upstream's rules.
+type Updater struct {
 	opts          *Options
-	requirements  []requirement // of evictions
-	evictAfterOOM time.Duration
+	Requirements  []Requirement // of evictions
+	EvictAfterOOM time.Duration
 	candidates    []candidate
 	budget        budget
-	limits        bool // limits that differ from the recommended ones are changed too
+	Limits        bool // limits that differ from the recommended ones are changed too
 }
 
-func newUpdater(src *source) updater {
-	return updater{opts: &src.opts, requirements: src.requirements, evictAfterOOM: seconds(src.opts.EvictAfterOOM)}
+// NewUpdater returns an updater that disrupts pods only as the requirements permit.
+func NewUpdater(o *Options, requirements []Requirement) Updater {
+	return Updater{opts: o, Requirements: requirements, EvictAfterOOM: duration(o.EvictAfterOOM)}
 }
 
-// update runs one loop of the updater: it accepts pods, orders them, and evicts or resizes them as
-// mode and budget permit. r is in force; limits sets the limits of changed pods.
-func (u *updater) update(ctx context.Context, c cluster.Cluster, d *dynamics, r *Recommendation, limits *admission) error {
-	if !u.acts(len(d.pods)) {
+// Clone returns a copy for other pods.
+func (u *Updater) Clone() Updater {
+	c := *u
+	c.candidates = nil
+	return c
+}
+
+// Update runs one loop of the updater: it accepts pods, orders them, and calls do for each pod that mode and
+// budget permit to evict, or else to resize in place. configured is the controller's desired count. The
+// first error of do ends the loop.
+func (u *Updater) Update(pods []Pod, configured int, admitted *Recommendation, now time.Duration, do func(i int, evict bool) error) error {
+	if !u.acts(len(pods)) {
 		return nil
 	}
-	now := c.State().Now
-	u.acceptAll(d.pods, r, now)
-	if len(u.candidates) == 0 {
-		return nil
-	}
-	admitted := limits.admit(*r)
-	u.budget.begin(d.pods, len(d.pods), u.opts.Tolerance)
+	u.acceptAll(pods, admitted, now)
+	u.budget.begin(pods, configured, u.opts.Tolerance)
 	for _, one := range u.candidates {
-		if err := u.change(ctx, c, d, &d.pods[one.pod], &admitted); err != nil {
+		p := &pods[one.pod]
+		what := u.choose(p, admitted, now)
+		if what == keepPod {
+			continue
+		}
+		u.budget.spend(p)
+		p.Want = *admitted
+		if err := do(one.pod, what == evictPod); err != nil {
 			return err
 		}
 	}
@@ -59,12 +69,12 @@ func (u *updater) update(ctx context.Context, c cluster.Cluster, d *dynamics, r 
 }
 
 // acts reports whether mode and number of pods permit any change.
-func (u *updater) acts(pods int) bool {
+func (u *Updater) acts(pods int) bool {
 	return u.opts.Mode != ModeOff && u.opts.Mode != ModeInitial && pods >= u.opts.MinReplicas
 }
 
 // acceptAll lists the pods that the updater would change, in order.
-func (u *updater) acceptAll(pods []pod, r *Recommendation, now time.Duration) {
+func (u *Updater) acceptAll(pods []Pod, r *Recommendation, now time.Duration) {
 	u.candidates = u.candidates[:0]
 	for i := range pods {
 		if one, ok := u.accept(&pods[i], r, now); ok {
@@ -75,26 +85,26 @@ func (u *updater) acceptAll(pods []pod, r *Recommendation, now time.Duration) {
 }
 
 // accept reports whether the updater would change a pod, and in which order.
-func (u *updater) accept(p *pod, r *Recommendation, now time.Duration) (one candidate, ok bool) {
-	if !p.scheduled {
+func (u *Updater) accept(p *Pod, r *Recommendation, now time.Duration) (one candidate, ok bool) {
+	if !p.Scheduled {
 		return one, false // the updater considers pods that have a node
 	}
-	one.scaleUp = r.Target.MilliCPU > p.requests.MilliCPU || r.Target.MemoryBytes > p.requests.MemoryBytes
-	one.diff = difference(p.requests.MilliCPU, r.Target.MilliCPU) + difference(p.requests.MemoryBytes, r.Target.MemoryBytes)
+	one.scaleUp = r.Target.MilliCPU > p.Requests.MilliCPU || r.Target.MemoryBytes > p.Requests.MemoryBytes
+	one.diff = difference(p.Requests.MilliCPU, r.Target.MilliCPU) + difference(p.Requests.MemoryBytes, r.Target.MemoryBytes)
 	if u.opts.Updater == UpdaterUsage {
 		return one, usageOutside(p, r)
 	}
-	outside := p.requests.MilliCPU < r.Lower.MilliCPU || p.requests.MilliCPU > r.Upper.MilliCPU ||
-		p.requests.MemoryBytes < r.Lower.MemoryBytes || p.requests.MemoryBytes > r.Upper.MemoryBytes ||
-		u.limits && (limitOutside(p.limits.MilliCPU, r.Limits.MilliCPU) || limitOutside(p.limits.MemoryBytes, r.Limits.MemoryBytes))
-	accepted := now-p.created >= inRangeAge && one.diff >= updateThreshold
+	outside := p.Requests.MilliCPU < r.Lower.MilliCPU || p.Requests.MilliCPU > r.Upper.MilliCPU ||
+		p.Requests.MemoryBytes < r.Lower.MemoryBytes || p.Requests.MemoryBytes > r.Upper.MemoryBytes ||
+		u.Limits && (limitOutside(p.Limits.MilliCPU, r.Limits.MilliCPU) || limitOutside(p.Limits.MemoryBytes, r.Limits.MemoryBytes))
+	accepted := now-p.Created >= inRangeAge && one.diff >= updateThreshold
 	switch {
 	case outside:
 		accepted = true
-	case p.killed && p.ran < u.evictAfterOOM:
+	case p.Killed && p.Ran < u.EvictAfterOOM:
 		accepted = one.diff > 0
 	}
-	return one, accepted && u.admits(p.requests, r.Target)
+	return one, accepted && u.admits(p.Requests, r.Target)
 }
 
 // limitOutside reports whether a limit differs from the recommended one by more than the band around
@@ -108,17 +118,17 @@ func difference(request, target int64) float64 {
 }
 
 // usageOutside is the earlier project's criterion: usage at or outside a bound, or at a limit.
-func usageOutside(p *pod, r *Recommendation) bool {
+func usageOutside(p *Pod, r *Recommendation) bool {
 	out := func(used, lower, upper, limit int64) bool {
 		return lower >= used || used >= upper || limit > 0 && used >= limit
 	}
-	return out(p.used.MilliCPU, r.Lower.MilliCPU, r.Upper.MilliCPU, p.limits.MilliCPU) ||
-		out(p.used.MemoryBytes, r.Lower.MemoryBytes, r.Upper.MemoryBytes, p.limits.MemoryBytes)
+	return out(p.Used.MilliCPU, r.Lower.MilliCPU, r.Upper.MilliCPU, p.Limits.MilliCPU) ||
+		out(p.Used.MemoryBytes, r.Lower.MemoryBytes, r.Upper.MemoryBytes, p.Limits.MemoryBytes)
 }
 
 // insert keeps the candidates in order: pods to scale up first, then larger differences, then
 // in the order of the pods.
-func (u *updater) insert(one candidate) {
+func (u *Updater) insert(one candidate) {
 	u.candidates = append(u.candidates, one)
 	for i := len(u.candidates) - 1; i > 0; i-- {
 		a, b := &u.candidates[i-1], &u.candidates[i]
@@ -135,7 +145,7 @@ type budget struct {
 	running, disrupted    int
 }
 
-func (b *budget) begin(pods []pod, configured int, tolerance float64) {
+func (b *budget) begin(pods []Pod, configured int, tolerance float64) {
 	*b = budget{configured: configured, tolerance: int(float64(configured) * tolerance)}
 	for i := range pods {
 		if pods[i].running() {
@@ -145,30 +155,15 @@ func (b *budget) begin(pods []pod, configured int, tolerance float64) {
 }
 
 // permits reports whether p may be disrupted now. Pending pods always may, and do not count.
-func (b *budget) permits(p *pod) bool {
+func (b *budget) permits(p *Pod) bool {
 	return !p.running() || b.running-b.disrupted > b.configured-b.tolerance ||
 		b.running == b.configured && b.tolerance == 0 && b.disrupted == 0
 }
 
-func (b *budget) spend(p *pod) {
+func (b *budget) spend(p *Pod) {
 	if p.running() {
 		b.disrupted++
 	}
-}
-
-// change carries out the updater's verdict on an accepted pod.
-func (u *updater) change(ctx context.Context, c cluster.Cluster, d *dynamics, p *pod, r *Recommendation) error {
-	now := c.State().Now
-	switch u.choose(p, r, now) {
-	case evictPod:
-		u.budget.spend(p)
-		return d.evict(ctx, c, p, r)
-	case resizePod:
-		u.budget.spend(p)
-		p.want, p.since = *r, now
-		return d.resize(ctx, c, p)
-	}
-	return nil
 }
 
 // verdict is the updater's decision on an accepted pod.
@@ -181,7 +176,7 @@ const (
 )
 
 // choose decides on an accepted pod by mode, budget and the state of its last resize.
-func (u *updater) choose(p *pod, r *Recommendation, now time.Duration) verdict {
+func (u *Updater) choose(p *Pod, r *Recommendation, now time.Duration) verdict {
 	evict := keepPod
 	if u.budget.permits(p) {
 		evict = evictPod
@@ -190,36 +185,36 @@ func (u *updater) choose(p *pod, r *Recommendation, now time.Duration) verdict {
 		return evict
 	}
 	stay := u.opts.Mode == ModeInPlace
-	switch p.resize {
-	case resizeDeferred:
+	switch p.Resize {
+	case ResizeDeferred:
 		if !stay {
-			if now-p.since < deferredPatience {
+			if now-p.Since < deferredPatience {
 				return keepPod
 			}
 			return evict
 		}
-	case resizeInProgress:
+	case ResizeInProgress:
 		if !stay {
-			if now-p.since < progressPatience {
+			if now-p.Since < progressPatience {
 				return keepPod
 			}
 			return evict
 		}
-	case resizeInfeasible:
+	case ResizeInfeasible:
 		if !stay {
 			return evict
 		}
-		if r.Target.MilliCPU >= p.infeasible.MilliCPU && r.Target.MemoryBytes >= p.infeasible.MemoryBytes {
+		if r.Target.MilliCPU >= p.Infeasible.MilliCPU && r.Target.MemoryBytes >= p.Infeasible.MemoryBytes {
 			return keepPod // until some target is lower than the infeasible one
 		}
 	}
-	if guaranteed(p.requests, p.limits) != guaranteed(r.Target, r.Limits) || u.limits && removes(p.limits, r.Limits) {
+	if guaranteed(p.Requests, p.Limits) != guaranteed(r.Target, r.Limits) || u.Limits && removes(p.Limits, r.Limits) {
 		if stay {
 			return keepPod // the API rejects it: a resize may neither change the QoS class nor remove a limit
 		}
 		return evict
 	}
-	if r.Target == p.requests && r.Limits == p.limits || !u.budget.permits(p) {
+	if r.Target == p.Requests && r.Limits == p.Limits || !u.budget.permits(p) {
 		return keepPod
 	}
 	return resizePod
@@ -237,8 +232,8 @@ func guaranteed(requests, limits cluster.Resources) bool {
 
 // admits reports whether every eviction requirement holds for a pod with these requests. Upstream
 // checks them for resizes in place as well.
-func (u *updater) admits(requests, target cluster.Resources) bool {
-	for _, r := range u.requirements {
+func (u *Updater) admits(requests, target cluster.Resources) bool {
+	for _, r := range u.Requirements {
 		if !r.holds(requests, target) {
 			return false
 		}

@@ -1,4 +1,4 @@
-package vpa
+package pods
 
 import (
 	"context"
@@ -16,19 +16,19 @@ import (
 // eviction-pressure-transition-period. The scheduler keeps BestEffort pods off the node meanwhile.
 const pressureLasts = 5 * time.Minute
 
-// sharedNode is the node that the controller's pods share with neighbours. The first elements of its
+// SharedNode is the node that the controller's pods share with neighbours. The first elements of its
 // slices are the controller's pods, and the others the neighbours.
-type sharedNode struct {
-	node     *neighbours.Node
-	own      int           // the controller's pods
-	pods     []pod         // the neighbours
-	blamed   []bool        // neighbours that are down because the controller's pods exceeded their requests
-	pressure time.Duration // until which kubelet reports memory pressure
+type SharedNode struct {
+	Drawn    *neighbours.Node // of the episode
+	Own      int              // the controller's pods
+	Pods     []Pod            // the neighbours
+	blamed   []bool           // neighbours that are down because the controller's pods exceeded their requests
+	Pressure time.Duration    // until which kubelet reports memory pressure
 
 	demand       []cluster.Resources
 	actual, kept division
-	stats        prices.Events     // of the neighbours in the last step
-	load         [2]metrics.Window // CPU and memory used of the node's, in the last hour
+	Stats        prices.Events     // of the neighbours in the last step
+	Load         [2]metrics.Window // CPU and memory used of the node's, in the last hour
 }
 
 // division holds the node's decisions on the pods' claims in a step.
@@ -48,22 +48,23 @@ const (
 	evicted      // by kubelet, because the node was short of memory
 )
 
-func newSharedNode(src *source) *sharedNode {
-	own, n := src.opts.Pods, src.opts.Pods+src.law.Number
-	s := &sharedNode{own: own, pods: make([]pod, n-own), blamed: make([]bool, n-own), demand: make([]cluster.Resources, n)}
+// NewSharedNode returns the node of a controller's own pods and other ones, for steps of so many seconds.
+func NewSharedNode(own, others int, interval float64) *SharedNode {
+	n := own + others
+	s := &SharedNode{Own: own, Pods: make([]Pod, n-own), blamed: make([]bool, n-own), demand: make([]cluster.Resources, n)}
 	for _, d := range []*division{&s.actual, &s.kept} {
 		*d = division{claims: make([]node.Pod, n), fates: make([]fate, n), grants: make([]float64, n), scratch: make([]float64, 3*n+6)}
 	}
-	hour := max(1, int(3600/src.opts.Interval))
-	s.load = [2]metrics.Window{metrics.NewWindow(hour), metrics.NewWindow(hour)}
+	hour := max(1, int(3600/interval))
+	s.Load = [2]metrics.Window{metrics.NewWindow(hour), metrics.NewWindow(hour)}
 	return s
 }
 
-func (s *sharedNode) clone() *sharedNode {
+func (s *SharedNode) clone() *SharedNode {
 	c := *s
-	c.pods, c.blamed, c.demand = slices.Clone(s.pods), slices.Clone(s.blamed), slices.Clone(s.demand)
+	c.Pods, c.blamed, c.demand = slices.Clone(s.Pods), slices.Clone(s.blamed), slices.Clone(s.demand)
 	c.actual, c.kept = s.actual.clone(), s.kept.clone()
-	c.load = [2]metrics.Window{s.load[0].Clone(), s.load[1].Clone()}
+	c.Load = [2]metrics.Window{s.Load[0].Clone(), s.Load[1].Clone()}
 	return &c
 }
 
@@ -72,46 +73,46 @@ func (d *division) clone() division {
 }
 
 // beginNeighbours adds the neighbours to the cluster, as they have been running.
-func (d *dynamics) beginNeighbours(ctx context.Context, c cluster.Cluster, n *neighbours.Node) error {
-	s := d.shared
-	s.node, s.pressure, s.stats = n, 0, prices.Events{}
+func (d *Controller) beginNeighbours(ctx context.Context, c cluster.Cluster, n *neighbours.Node) error {
+	s := d.Node
+	s.Drawn, s.Pressure, s.Stats = n, 0, prices.Events{}
 	clear(s.blamed)
-	s.load[0].Reset()
-	s.load[1].Reset()
-	for k := range s.pods {
-		p, nb := &s.pods[k], &n.Neighbours[k]
-		*p = pod{share: 1, neighbour: true}
+	s.Load[0].Reset()
+	s.Load[1].Reset()
+	for k := range s.Pods {
+		p, nb := &s.Pods[k], &n.Neighbours[k]
+		*p = Pod{Share: 1, neighbour: true}
 		if err := d.create(ctx, c, p, nb.Requests, nb.Limits); err != nil {
 			return err
 		}
-		p.ready, p.started, p.began = 0, 0, p.scheduled
+		p.Ready, p.started, p.Began = 0, 0, p.Scheduled
 	}
 	return nil
 }
 
 // pod returns the i-th pod of the node.
-func (d *dynamics) pod(i int) *pod {
-	if i < len(d.pods) {
-		return &d.pods[i]
+func (d *Controller) pod(i int) *Pod {
+	if i < len(d.Pods) {
+		return &d.Pods[i]
 	}
-	return &d.shared.pods[i-len(d.pods)]
+	return &d.Node.Pods[i-len(d.Pods)]
 }
 
-// runShared schedules pending pods, runs every pod of the shared node for a step, and returns the
-// largest usage of the controller's pods. demand is that of their workload. admitted are the requests and limits of new pods of the
-// controller; nil leaves them as they are.
-func (d *dynamics) runShared(ctx context.Context, c cluster.Cluster, step int, demand cluster.Resources, admitted *Recommendation) (most cluster.Resources, err error) {
-	s, now := d.shared, c.State().Now
+// RunShared schedules pending pods, runs every pod of the shared node for a step, and returns the
+// largest usage of the controller's pods, whose workload has the given demand. New pods of the controller
+// get the admitted requests and limits; with nil they get those of the pods before them.
+func (d *Controller) RunShared(ctx context.Context, c cluster.Cluster, step int, demand cluster.Resources, admitted *Recommendation) (most cluster.Resources, err error) {
+	s, now := d.Node, c.State().Now
 	if err := d.scheduleShared(ctx, c, admitted); err != nil {
 		return most, err
 	}
 	d.claim(now, step, demand)
 	blame := s.keep()
-	s.actual.divide(s.node.Capacity, d.timing.step)
+	s.actual.divide(s.Drawn.Capacity, d.timing.Step)
 	if blame {
-		s.kept.divide(s.node.Capacity, d.timing.step)
+		s.kept.divide(s.Drawn.Capacity, d.timing.Step)
 	}
-	s.stats = prices.Events{}
+	s.Stats = prices.Events{}
 	for i := range s.actual.claims {
 		if err := d.runOne(ctx, c, now, i, blame, admitted); err != nil {
 			return most, err
@@ -121,30 +122,30 @@ func (d *dynamics) runShared(ctx context.Context, c cluster.Cluster, step int, d
 	used := cluster.Resources{}
 	for i := range s.actual.claims {
 		p := d.pod(i)
-		if i < s.own {
-			most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, p.used.MilliCPU), max(most.MemoryBytes, p.used.MemoryBytes)
+		if i < s.Own {
+			most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, p.Used.MilliCPU), max(most.MemoryBytes, p.Used.MemoryBytes)
 		}
-		used.MilliCPU, used.MemoryBytes = used.MilliCPU+p.used.MilliCPU, used.MemoryBytes+p.used.MemoryBytes
-		if p.scheduled {
-			d.ops = append(d.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.index, Resources: p.used})
+		used.MilliCPU, used.MemoryBytes = used.MilliCPU+p.Used.MilliCPU, used.MemoryBytes+p.Used.MemoryBytes
+		if p.Scheduled {
+			d.ops = append(d.ops, cluster.Op{Kind: cluster.SetUsage, Pod: p.Index, Resources: p.Used})
 		}
 	}
-	s.load[0].Push(float64(used.MilliCPU) / float64(s.node.Capacity.MilliCPU))
-	s.load[1].Push(float64(used.MemoryBytes) / float64(s.node.Capacity.MemoryBytes))
+	s.Load[0].Push(float64(used.MilliCPU) / float64(s.Drawn.Capacity.MilliCPU))
+	s.Load[1].Push(float64(used.MemoryBytes) / float64(s.Drawn.Capacity.MemoryBytes))
 	return most, c.Apply(ctx, d.ops)
 }
 
 // scheduleShared binds pending pods. A pending pod of the controller is created again if another
 // recommendation is in force, since nothing runs that this would disturb.
-func (d *dynamics) scheduleShared(ctx context.Context, c cluster.Cluster, admitted *Recommendation) error {
-	s := d.shared
+func (d *Controller) scheduleShared(ctx context.Context, c cluster.Cluster, admitted *Recommendation) error {
+	s := d.Node
 	for i := range s.actual.claims {
 		p := d.pod(i)
-		if p.scheduled {
+		if p.Scheduled {
 			continue
 		}
-		if i < s.own && admitted != nil && (p.requests != admitted.Target || p.limits != admitted.Limits) {
-			d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: p.index})
+		if i < s.Own && admitted != nil && (p.Requests != admitted.Target || p.Limits != admitted.Limits) {
+			d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Delete, Pod: p.Index})
 			if err := c.Apply(ctx, d.ops); err != nil {
 				return err
 			}
@@ -162,24 +163,24 @@ func (d *dynamics) scheduleShared(ctx context.Context, c cluster.Cluster, admitt
 
 // claim sets what every pod wants of the node in a step. A container whose own limit kills it frees its
 // memory and wants none of the node's.
-func (d *dynamics) claim(now time.Duration, step int, demand cluster.Resources) {
-	s := d.shared
+func (d *Controller) claim(now time.Duration, step int, demand cluster.Resources) {
+	s := d.Node
 	for i := range s.actual.claims {
 		p := d.pod(i)
 		p.claim = claim{shared: true}
-		if i < s.own {
-			s.demand[i] = metrics.Scale(demand, p.share)
+		if i < s.Own {
+			s.demand[i] = metrics.Scale(demand, p.Share)
 			d.fail(i, step)
 		} else {
-			s.demand[i] = s.node.Neighbours[i-s.own].Demand[s.node.History+step]
+			s.demand[i] = s.Drawn.Neighbours[i-s.Own].Demand[s.Drawn.History+step]
 		}
-		one := node.Pod{Class: node.Class(p.requests, p.limits), Requests: p.requests}
-		if p.upTime(now, now+d.timing.step) > 0 {
+		one := node.Pod{Class: node.Class(p.Requests, p.Limits), Requests: p.Requests}
+		if p.upTime(now, now+d.timing.Step) > 0 {
 			one.CPU = float64(s.demand[i].MilliCPU) + p.claim.spin
-			if l := p.limits.MilliCPU; l > 0 {
+			if l := p.Limits.MilliCPU; l > 0 {
 				one.CPU = min(one.CPU, float64(l))
 			}
-			if mem := s.demand[i].MemoryBytes + p.claim.leak; p.limits.MemoryBytes == 0 || mem <= p.limits.MemoryBytes {
+			if mem := s.demand[i].MemoryBytes + p.claim.leak; p.Limits.MemoryBytes == 0 || mem <= p.Limits.MemoryBytes {
 				one.Memory = float64(mem)
 			}
 		}
@@ -189,10 +190,10 @@ func (d *dynamics) claim(now time.Duration, step int, demand cluster.Resources) 
 
 // fail adds the active faults of the i-th pod to its claim. A container that has started after a
 // fault began is free of it.
-func (d *dynamics) fail(i, step int) {
-	p := &d.pods[i]
-	for _, f := range d.shared.node.Faults {
-		if f.Pod == i && f.From <= step && step < f.To && p.started <= time.Duration(f.From)*d.timing.step {
+func (d *Controller) fail(i, step int) {
+	p := &d.Pods[i]
+	for _, f := range d.Node.Drawn.Faults {
+		if f.Pod == i && f.From <= step && step < f.To && p.started <= time.Duration(f.From)*d.timing.Step {
 			p.claim.spin += f.Spin
 			p.claim.leak += int64(f.Leak * float64(step-f.From+1))
 		}
@@ -200,8 +201,8 @@ func (d *dynamics) fail(i, step int) {
 }
 
 // repels reports whether the scheduler keeps p off the node at the given time.
-func (s *sharedNode) repels(p *pod, now time.Duration) bool {
-	return s != nil && now < s.pressure && node.Class(p.requests, p.limits) == node.BestEffort
+func (s *SharedNode) repels(p *Pod, now time.Duration) bool {
+	return s != nil && now < s.Pressure && node.Class(p.Requests, p.Limits) == node.BestEffort
 }
 
 // divide decides which pods lose their memory and how the others share the CPU.
@@ -238,9 +239,9 @@ func (v *division) divide(capacity cluster.Resources, step time.Duration) {
 
 // keep sets in kept what the pods would claim if the controller's kept to their requests, and reports
 // whether that is something else.
-func (s *sharedNode) keep() (differs bool) {
+func (s *SharedNode) keep() (differs bool) {
 	copy(s.kept.claims, s.actual.claims)
-	for i := range s.own {
+	for i := range s.Own {
 		p := &s.kept.claims[i]
 		cpu, mem := min(p.CPU, float64(p.Requests.MilliCPU)), min(p.Memory, float64(p.Requests.MemoryBytes))
 		differs = differs || cpu != p.CPU || mem != p.Memory
@@ -250,30 +251,30 @@ func (s *sharedNode) keep() (differs bool) {
 }
 
 // runOne lets the i-th pod of the node run for a step with what the node grants it.
-func (d *dynamics) runOne(ctx context.Context, c cluster.Cluster, now time.Duration, i int, blame bool, admitted *Recommendation) error {
-	s, p := d.shared, d.pod(i)
-	stats, one := &d.last, prices.Events{}
-	if i >= s.own {
+func (d *Controller) runOne(ctx context.Context, c cluster.Cluster, now time.Duration, i int, blame bool, admitted *Recommendation) error {
+	s, p := d.Node, d.pod(i)
+	stats, one := &d.Last, prices.Events{}
+	if i >= s.Own {
 		stats = &one
 	}
 	fate, memory := s.actual.fates[i], s.demand[i].MemoryBytes+p.claim.leak
 	p.claim.cpu, p.claim.kill = s.actual.grants[i], fate == killed
 	if fate == evicted {
-		s.pressure = now + pressureLasts
-		if err := d.evictByNode(ctx, c, p, i < s.own, admitted, stats); err != nil {
+		s.Pressure = now + pressureLasts
+		if err := d.evictByNode(ctx, c, p, i < s.Own, admitted, stats); err != nil {
 			return err
 		}
 	}
 	p.run(&d.timing, now, s.demand[i], stats)
 	if fate == evicted { // the metrics show what the pod used before
-		p.oom, p.sampled = true, true
-		p.used = cluster.Resources{MilliCPU: s.demand[i].MilliCPU, MemoryBytes: memory}
+		p.OOM, p.Sampled = true, true
+		p.Used = cluster.Resources{MilliCPU: s.demand[i].MilliCPU, MemoryBytes: memory}
 	}
-	if i >= s.own {
-		s.charge(i, blame, stats, d.timing.step, &d.last)
-		s.stats.Add(stats)
-		if p.serving(now + d.timing.step) {
-			s.blamed[i-s.own] = false
+	if i >= s.Own {
+		s.charge(i, blame, stats, d.timing.Step, &d.Last)
+		s.Stats.Add(stats)
+		if p.Serving(now + d.timing.Step) {
+			s.blamed[i-s.Own] = false
 		}
 	}
 	return nil
@@ -281,17 +282,17 @@ func (d *dynamics) runOne(ctx context.Context, c cluster.Cluster, now time.Durat
 
 // evictByNode carries out an eviction by kubelet, which leaves the pod no time to save its work. The
 // pod's controller creates another, which serves from the next step on at the earliest.
-func (d *dynamics) evictByNode(ctx context.Context, c cluster.Cluster, p *pod, own bool, admitted *Recommendation, stats *prices.Events) error {
+func (d *Controller) evictByNode(ctx context.Context, c cluster.Cluster, p *Pod, own bool, admitted *Recommendation, stats *prices.Events) error {
 	stats.NodeEvictions++
 	stats.OOMs++
 	stats.Evictions++
 	stats.Restarts++
 	stats.Lost += p.work
-	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.index}, cluster.Op{Kind: cluster.Delete, Pod: p.index})
+	d.ops = append(d.ops[:0], cluster.Op{Kind: cluster.Evict, Pod: p.Index}, cluster.Op{Kind: cluster.Delete, Pod: p.Index})
 	if err := c.Apply(ctx, d.ops); err != nil {
 		return err
 	}
-	requests, limits := p.requests, p.limits
+	requests, limits := p.Requests, p.Limits
 	if own && admitted != nil {
 		requests, limits = admitted.Target, admitted.Limits
 	}
@@ -300,30 +301,30 @@ func (d *dynamics) evictByNode(ctx context.Context, c cluster.Cluster, p *pod, o
 		return err
 	}
 	p.claim = claim
-	p.ready = max(p.ready, c.State().Now+d.timing.step)
-	p.started = p.ready
+	p.Ready = max(p.Ready, c.State().Now+d.timing.Step)
+	p.started = p.Ready
 	return nil
 }
 
 // charge adds to to.harm what the i-th pod, a neighbour, suffers because the controller's pods exceed their
 // requests: the difference to what it would suffer if they kept to them, and the time until it
 // serves again.
-func (s *sharedNode) charge(i int, blame bool, stats *prices.Events, step time.Duration, to *prices.Events) {
-	mean, hours := s.node.Neighbours[i-s.own].Mean, step.Hours()
+func (s *SharedNode) charge(i int, blame bool, stats *prices.Events, step time.Duration, to *prices.Events) {
+	mean, hours := s.Drawn.Neighbours[i-s.Own].Mean, step.Hours()
 	if blame {
 		was, would := s.actual.fates[i], s.kept.fates[i]
 		switch {
 		case was == runs && would == runs:
 			to.Harm += prices.Unmet * max(s.kept.grants[i]-s.actual.grants[i], 0) / 1000 * hours
 		case was != runs && would == runs:
-			s.blamed[i-s.own] = true
+			s.blamed[i-s.Own] = true
 			to.Harm += prices.OOMHours*mean + prices.Unmet*stats.Lost/3600
 			if was == evicted {
 				to.Harm += prices.EvictHours * mean
 			}
 		}
 	}
-	if s.blamed[i-s.own] {
+	if s.blamed[i-s.Own] {
 		to.Harm += prices.Unmet * stats.DownCPU / 1000 * hours
 	}
 }

@@ -1,6 +1,8 @@
-package vpa
+package pods
 
 import (
+	"math"
+
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
@@ -17,18 +19,33 @@ type Recommendation struct {
 	SetLimits bool
 }
 
-// constant returns the recommendation with target and bounds at r.
-func constant(r cluster.Resources) Recommendation {
+// Constant returns the recommendation with target and bounds at r.
+func Constant(r cluster.Resources) Recommendation {
 	return Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r}
 }
 
-// repair puts the bounds in order: the target stays, and a bound on its wrong side is moved to
+// Repair puts the bounds in order: the target stays, and a bound on its wrong side is moved to
 // it. It reports whether it changed anything.
-func (r *Recommendation) repair() bool {
+func (r *Recommendation) Repair() bool {
 	before := *r
 	r.Lower.MilliCPU = min(r.Lower.MilliCPU, r.Target.MilliCPU)
 	r.Lower.MemoryBytes = min(r.Lower.MemoryBytes, r.Target.MemoryBytes)
 	r.Upper.MilliCPU = max(r.Upper.MilliCPU, r.Target.MilliCPU)
 	r.Upper.MemoryBytes = max(r.Upper.MemoryBytes, r.Target.MemoryBytes)
 	return *r != before
+}
+
+// Band around the targets of recommenders that give no bounds: the updater acts on requests
+// that are below 1/bandLow or above bandHigh times the target.
+const (
+	bandLow  = 1.1
+	bandHigh = 1.25
+)
+
+// Banded returns the recommendation of a target with bounds around it.
+func Banded(cpu, mem float64) Recommendation {
+	at := func(f float64) cluster.Resources {
+		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
+	}
+	return Recommendation{Lower: at(1 / bandLow), Target: at(1), Upper: at(bandHigh), Uncapped: at(1)}
 }

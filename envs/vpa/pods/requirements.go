@@ -1,4 +1,4 @@
-package vpa
+package pods
 
 import (
 	"fmt"
@@ -14,16 +14,16 @@ const (
 	TargetLower  = "TargetLowerThanRequests"
 )
 
-// requirement is an eviction requirement: for at least one of its resources, the target must be
+// Requirement is an eviction requirement: for at least one of its resources, the target must be
 // higher than the request, or lower.
-type requirement struct{ cpu, memory, higher bool }
+type Requirement struct{ cpu, memory, higher bool }
 
-// parseRequirements reads requirements of the form cpu+memory:TargetHigherThanRequests.
-func parseRequirements(texts []string) ([]requirement, error) {
-	var all []requirement
+// ParseRequirements reads requirements of the form cpu+memory:TargetHigherThanRequests.
+func ParseRequirements(texts []string) ([]Requirement, error) {
+	var all []Requirement
 	for _, text := range texts {
 		resources, change, _ := strings.Cut(text, ":")
-		one := requirement{higher: change == TargetHigher}
+		one := Requirement{higher: change == TargetHigher}
 		ok := one.higher || change == TargetLower
 		for name := range strings.SplitSeq(resources, "+") {
 			switch name {
@@ -45,7 +45,7 @@ func parseRequirements(texts []string) ([]requirement, error) {
 }
 
 // holds reports whether a pod with these requests may be changed to the target.
-func (r requirement) holds(requests, target cluster.Resources) bool {
+func (r Requirement) holds(requests, target cluster.Resources) bool {
 	if !r.higher {
 		requests, target = target, requests
 	}
