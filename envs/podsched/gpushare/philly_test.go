@@ -114,6 +114,16 @@ func TestPhillyLongJob(t *testing.T) {
 	}
 }
 
+// TestPhillyManyJobs: the bound is on a job, not on the log.
+func TestPhillyManyJobs(t *testing.T) {
+	const job = `{"jobid": "a", "submitted_time": "2017-10-01 00:00:00", "attempts": [{"detail": [{"ip": "m", "gpus": ["gpu0"]}]}]},`
+	n := 2*maxJob/len(job) + 1
+	text := "[" + strings.TrimSuffix(strings.Repeat(job, n), ",") + "]"
+	if pods, err := (Assumed{}).parsePods("f.json", strings.NewReader(text)); err != nil || len(pods) != n {
+		t.Errorf("%d pods of %d jobs, %v", len(pods), n, err)
+	}
+}
+
 // endlessReader is a list with a string that never ends.
 type endlessReader struct{ read int }
 
