@@ -60,25 +60,18 @@ type stateRow struct {
 // [ErrNoState] if v was made with neither VecOptions.Portable nor Log, if an environment failed and was not
 // reset, and stepped if failures are isolated, since then, if an episode has too many actions, or if the state would have more than most bytes.
 func (v *Vec) AppendState(dst []byte, most int) ([]byte, error) {
-	size := 64 + len(v.spec.ID)
 	for i, e := range v.envs {
 		switch {
 		case v.closed:
 			return nil, ErrClosed
 		case !e.logged:
 			return nil, fmt.Errorf("%w: their actions are not recorded", ErrNoState)
-		case e.begun == nil && !e.ended:
-			size++
-			continue
+		case e.begun == nil && !e.ended: // never reset
 		case !e.running && !e.ended, e.begun == nil, v.repair != nil && v.repair.failures[i] > 0:
 			return nil, fmt.Errorf("%w: environment %d has failed; reset and step it", ErrNoState, i)
 		case e.cut:
 			return nil, fmt.Errorf("%w: the episode of environment %d has more than %d actions", ErrNoState, i, e.keep/max(1, v.nAct))
 		}
-		size += 96 + 4*len(e.log)
-	}
-	if size > most {
-		return nil, fmt.Errorf("%w: it takes up to %d bytes, want at most %d", ErrNoState, size, most)
 	}
 	b := append(dst, stateMagic...)
 	b = binary.LittleEndian.AppendUint32(b, v.checksum())

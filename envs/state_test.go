@@ -97,6 +97,7 @@ func TestNoState(t *testing.T) {
 		"not recorded":    {envs.VecOptions{}, reset, roomy, "not recorded"},
 		"failed":          {envs.VecOptions{Portable: true}, func(v *envs.Vec) { reset(v); step(v, 0, 2) }, roomy, "environment 1 has failed"},
 		"failed isolated": {envs.VecOptions{Portable: true, Isolate: true}, func(v *envs.Vec) { reset(v); step(v, 0, 2) }, roomy, "environment 1 has failed"},
+		"failed, begun":   {envs.VecOptions{Portable: true, Isolate: true, Autoreset: envs.SameStep}, func(v *envs.Vec) { reset(v); step(v, 0, 2) }, roomy, "environment 1 has failed"},
 		"too large":       {envs.VecOptions{Portable: true}, func(v *envs.Vec) { reset(v); step(v, 0, 0) }, 100, "want at most 100"},
 	} {
 		v := walks(t, 2, tc.opts)

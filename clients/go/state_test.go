@@ -77,7 +77,7 @@ func TestStatesAreRestored(t *testing.T) {
 		options map[string]any
 		reset   map[string]any
 	}{
-		{"classic/CartPole-v1", nil, map[string]any{"low": -1, "high": 0}},
+		{"classic/CartPole-v1", nil, map[string]any{"low": 0, "high": 0.04}},
 		{"k8s/GangWindow-v0", map[string]any{"steps": 25}, nil},
 		{"k8s/GPUPodScheduling-v1", nil, nil},
 		{"k8s/VerticalPodAutoscaler-v1", nil, nil},
@@ -121,6 +121,9 @@ func TestStatesAreRestored(t *testing.T) {
 				states := 0
 				statesEvery(t, 0)
 				for k := range kills * each {
+					if k%each == each-5 { // a young episode with options at the kill
+						reset(envs.VecResetOptions{Mask: []bool{want.Done(0), true, want.Done(2)}, Options: tc.reset})
+					}
 					if k%each == each-3 { // the next server gets a state and two steps after it
 						stateEvery = time.Hour
 					}
