@@ -292,6 +292,17 @@ test-dist-arm64: $(VENV_DIST)/installed qemu-user ## the wheel of Linux on arm64
 	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/arm64 --no-sdist --platform linux/arm64
 	GO=$(GO) $(VENV_DIST)/bin/python -m pytest -p no:cacheprovider -q -s tools/test_dist_arm64.py --dist $(DIST)/arm64
 
+WINE_PACKAGES := wine wine64 binutils-mingw-w64-x86-64
+
+wine: ## Wine and the linker for Windows, which root installs on Debian
+	@{ command -v wine && command -v x86_64-w64-mingw32-ld; } >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(WINE_PACKAGES) >/dev/null; } \
+		|| { echo "wine is missing: install Debian's packages $(WINE_PACKAGES)"; exit 1; }
+
+test-dist-windows: $(VENV_DIST)/installed wine ## the wheel of Windows on x86-64 under Wine: first steps, trainings and every environment as on Linux; vet for Windows and macOS; installs Wine as root on Debian
+	for os in windows darwin; do GOOS=$$os $(GO) vet ./... || exit 1; done
+	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/windows --no-sdist --platform windows/amd64
+	GO=$(GO) $(VENV_DIST)/bin/python -m pytest -p no:cacheprovider -q -s tools/test_dist_windows.py --dist $(DIST)/windows
+
 test-dist-kwok: $(VENV_DIST)/installed ## the wheel of the control plane for this machine: contents, the extra kwok installed, and a cluster started where there is no Go
 	$(VENV_DIST)/bin/python tools/dist.py $(DIST)/kwok --no-sdist --platform linux/$$($(GO) env GOARCH) --kwok
 	$(subst test_dist,test_dist_kwok,$(DIST_TEST)) $(DIST)/kwok

@@ -174,7 +174,11 @@ func TestSubmitLocal(t *testing.T) {
 			folder := filepath.Join(dir, "cart", "ppo", "classic-CartPole-v1_1")
 			s.waitFor(t, "a checkpoint", func() bool { return checkpoints(t, folder) > 0 })
 			for _, pod := range tc.evicted {
-				if err := syscall.Kill(s.process(t, pod), syscall.SIGTERM); err != nil {
+				evicted, err := os.FindProcess(s.process(t, pod))
+				if err == nil {
+					err = evicted.Signal(syscall.SIGTERM)
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 				s.waitFor(t, "a pod in the place of "+pod, func() bool { return len(s.at("^pod "+pod+" started")) == 2 })

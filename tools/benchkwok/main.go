@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command benchkwok measures the environments on a real API server and prints one table: the
 // target, the measurement, and the CPU time of both sides, which other work on the machine changes
 // little. It starts its own control planes.

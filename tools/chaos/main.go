@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command chaos does to the programs what breaks programs, and prints what came of it as a table: docs/chaos.md has it
 // and says what each row shows. It uses loopback only and ends by itself, with 0 if no step was lost or taken twice, no
 // session leaked, no program crashed, and every bound held.

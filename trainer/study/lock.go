@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 )
 
@@ -14,7 +15,8 @@ import (
 const grace = 30 * time.Second
 
 // lock locks a journal as Optuna's JournalFileSymlinkLock does: by a symbolic link to it, whose creation is
-// atomic on NFS, too. The returned function unlocks it.
+// atomic on NFS, too. On Windows, where links need a privilege, it is a file, as of JournalFileOpenLock. The
+// returned function unlocks it.
 func lock(path string) (unlock func() error, err error) {
 	link := path + ".lock"
 	release := func() error {
@@ -28,7 +30,7 @@ func lock(path string) (unlock func() error, err error) {
 	var changed time.Time
 	since, wait := time.Now(), time.Millisecond
 	for {
-		err := os.Symlink(filepath.Base(path), link)
+		err := create(link, filepath.Base(path))
 		if err == nil {
 			return release, nil
 		}
@@ -47,4 +49,16 @@ func lock(path string) (unlock func() error, err error) {
 		time.Sleep(wait)
 		wait = min(2*wait, time.Second/4)
 	}
+}
+
+// create fails with fs.ErrExist if the link is there.
+func create(link, target string) error {
+	if runtime.GOOS != "windows" {
+		return os.Symlink(target, link)
+	}
+	f, err := os.OpenFile(link, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }

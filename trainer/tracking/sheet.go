@@ -39,7 +39,7 @@ func createSheet(path, preamble string, columns []string) (*sheet, error) {
 	s := &sheet{path: path, preamble: preamble}
 	s.setColumns(columns)
 	empty := func(*csv.Writer) error { return nil }
-	if err := s.replace(empty); err != nil {
+	if err := s.replace(nil, empty); err != nil {
 		return nil, fmt.Errorf("create %s: %w", path, err)
 	}
 	return s, nil
@@ -59,7 +59,7 @@ func resumeSheet(path, stepColumn string, step int64) (*sheet, error) {
 	if !ok {
 		return nil, fmt.Errorf("resume %s: columns %q lack %q", path, s.columns, stepColumn)
 	}
-	err = s.replace(func(w *csv.Writer) error {
+	err = s.replace(old, func(w *csv.Writer) error {
 		return old.each(func(row []string) error {
 			n, err := strconv.ParseInt(row[at], 10, 64)
 			if err != nil {
@@ -135,7 +135,7 @@ func (s *sheet) grow(columns []string) error {
 	before := s.columns
 	s.setColumns(grown)
 	row := make([]string, len(grown))
-	err = s.replace(func(w *csv.Writer) error {
+	err = s.replace(old, func(w *csv.Writer) error {
 		return old.each(func(cells []string) error {
 			copy(row, cells)
 			return w.Write(row)
@@ -148,27 +148,29 @@ func (s *sheet) grow(columns []string) error {
 }
 
 // replace writes a file with the sheet's header and the rows that body writes, renames it over the
-// old file, and appends to it from then on.
-func (s *sheet) replace(body func(*csv.Writer) error) error {
+// old file, and appends to it from then on. It closes old, from which body may read, and which is nil for a new sheet.
+func (s *sheet) replace(old *oldSheet, body func(*csv.Writer) error) error {
 	temp := filepath.Join(filepath.Dir(s.path), "."+filepath.Base(s.path)+".tmp") // models.SweepTemporary finds it after a kill
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
-	err = s.fill(file, body)
-	if err == nil {
-		err = os.Rename(temp, s.path)
-	}
-	if err != nil {
-		_ = file.Close()
+	if err := errors.Join(s.fill(file, body), file.Close()); err != nil {
 		_ = os.Remove(temp)
 		return err
 	}
-	if s.file != nil {
-		_ = s.file.Close() // the file that the rename has unlinked
+	// Windows renames no file that is open, and none over one.
+	if old != nil {
+		_ = old.file.Close()
 	}
-	s.file = file
-	return nil
+	if s.file != nil {
+		_ = s.file.Close() // without a buffer: nothing is left to write
+	}
+	if err = os.Rename(temp, s.path); err != nil {
+		_ = os.Remove(temp)
+	}
+	s.file, s.err = os.OpenFile(s.path, os.O_WRONLY|os.O_APPEND, 0)
+	return errors.Join(err, s.err)
 }
 
 func (s *sheet) fill(file *os.File, body func(*csv.Writer) error) error {

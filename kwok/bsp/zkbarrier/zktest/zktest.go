@@ -7,11 +7,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/kubernasium/kubernasium/kwok/procgroup"
 )
 
 // jar is where Debian's package zookeeper has the server.
@@ -42,7 +43,7 @@ func Start(t *testing.T) string {
 	var log bytes.Buffer
 	cmd := exec.Command(java, "-Xmx128m", "-Dzookeeper.admin.enableServer=false", "-cp", jar, "org.apache.zookeeper.server.ZooKeeperServerMain", config)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = &log, &log, dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	procgroup.Lead(cmd, true)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
