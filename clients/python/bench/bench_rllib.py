@@ -1,8 +1,11 @@
 """RLlib's env runner beside the client itself, over the same wire: environment steps per second.
 
-Three loops take turns, each on a vector of its own at one server:
+Four loops take turns, on vectors at one server:
 
-- direct: `VectorEnv.step` with actions drawn beforehand
+- direct: `VectorEnv.step` with actions drawn beforehand, one call after the other; observations are kept for a round,
+  as RLlib keeps them in its episodes
+- direct, other work between: the same with a millisecond of Python between the calls, of which every learner does some:
+  after that a call finds the caches cold
 - steps of the runner: the same, but only the time within `env.step` of RLlib's env runner, so that neither policy nor
   connectors nor RLlib's episodes count
 - sample of the runner: `sample(random_actions=True)`, all that RLlib does without a policy
@@ -25,6 +28,8 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from kubernasium.launcher import Server
 from kubernasium.rllib import configure
 from kubernasium.vector import VectorEnv
+
+LOOPS = ("direct", "direct, other work between", "steps of the runner", "sample of the runner")
 
 
 class Timed:
@@ -57,34 +62,42 @@ def main() -> None:
         config = configure(PPOConfig(), args.env, num_env_runners=0, num_envs=n, masks=True, url=server.ws_url)
         runner = SingleAgentEnvRunner(config=config)
         timed = runner.env.step = Timed(runner.env.step)
-        rates: dict[str, list[float]] = {"direct": [], "steps of the runner": [], "sample of the runner": []}
+        rates: dict[str, list[float]] = {name: [] for name in LOOPS}
         cpu: dict[str, list[float]] = {name: [] for name in rates}
         with VectorEnv(args.env, n, url=server.ws_url) as envs:
             envs.reset(seed=0)
-            direct = Timed(envs.step)
+            direct, between = Timed(envs.step), Timed(envs.step)
             actions = [np.asarray(envs.action_space.sample()) for _ in range(args.calls)]
             runner.sample(num_timesteps=10 * n, random_actions=True)
             for _ in range(args.rounds):
-                for counted in (direct, timed):
+                for counted in (direct, between, timed):
                     counted.seconds, counted.cpu, counted.calls = 0.0, 0.0, 0
+                kept = [direct(batch)[:4] for batch in actions]
+                kept.clear()
                 for batch in actions:
-                    direct(batch)
+                    kept.append(between(batch)[:4])
+                    end = time.perf_counter() + 1e-3
+                    while time.perf_counter() < end:
+                        sorted(range(1000))
                 begin, spent = time.perf_counter(), time.process_time()
                 runner.sample(num_timesteps=n * args.calls, random_actions=True)
                 whole, spent = time.perf_counter() - begin, time.process_time() - spent
-                for name, counted in (("direct", direct), ("steps of the runner", timed)):
+                for name, counted in zip(LOOPS, (direct, between, timed), strict=False):
                     rates[name].append(n * counted.calls / counted.seconds)
                     cpu[name].append(counted.cpu / counted.calls)
-                rates["sample of the runner"].append(n * timed.calls / whole)
-                cpu["sample of the runner"].append(spent / timed.calls)
+                rates[LOOPS[-1]].append(n * timed.calls / whole)
+                cpu[LOOPS[-1]].append(spent / timed.calls)
         runner.stop()
     print(f"{args.env}, {n} environments\n")
-    print("| | steps/s, median | to direct | CPU of the client, µs a call |\n|---|--:|--:|--:|")
+    print("| | steps/s, median | to direct | to direct, other work between | CPU of the client, µs a call |")
+    print("|---|--:|--:|--:|--:|")
     for name, values in rates.items():
-        pairs = zip(values, rates["direct"], strict=True)
-        ratio = statistics.median(value / direct for value, direct in pairs)
+        first, second = (
+            statistics.median(value / peer for value, peer in zip(values, rates[loop], strict=True))
+            for loop in LOOPS[:2]
+        )
         used = statistics.median(cpu[name]) * 1e6
-        print(f"| {name} | {statistics.median(values):,.0f} | {ratio:.2f} | {used:,.0f} |")
+        print(f"| {name} | {statistics.median(values):,.0f} | {first:.2f} | {second:.2f} | {used:,.0f} |")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import ray
 import torch
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, iterate
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.dqn.default_dqn_rl_module import QF_PREDS, QF_TARGET_NEXT_PREDS
 from ray.rllib.algorithms.impala import IMPALAConfig
@@ -82,23 +84,53 @@ def test_a_killed_server_costs_no_runner(algo: str, reconnect: float) -> None:
             server.stop()
 
 
-def test_connector_adds_masks_and_flattens() -> None:
-    """Observations of the connector are those of `rllib.make`, whose mask comes from a wrapper."""
-    from ray.rllib.env.single_agent_episode import SingleAgentEpisode
-
-    with rllib.make(BALANCE, **OPTIONS) as masked, gymnasium.make(BALANCE, **OPTIONS) as env:
-        connector = rllib.MaskObservation(env.observation_space, env.action_space)
-        assert connector.observation_space == masked.observation_space
-        episode = SingleAgentEpisode(observation_space=env.observation_space, action_space=env.action_space)
-        obs, info = env.reset(seed=1)
+def test_runner_env_flattens_and_adds_masks() -> None:
+    """Its rows are observations of `rllib.make`, whose mask comes from a wrapper, through the end of an episode."""
+    with (
+        rllib.RunnerEnv(BALANCE, 2, max_episode_steps=4, **OPTIONS) as envs,
+        rllib.RunnerEnv(BALANCE, 2, masks=False, max_episode_steps=4, **OPTIONS) as bare,
+        rllib.make(BALANCE, max_episode_steps=4, **OPTIONS) as masked,
+    ):
+        assert envs.single_observation_space == masked.observation_space
+        assert bare.single_observation_space == masked.observation_space["observations"]
+        obs, infos = envs.reset(seed=1)
+        flat, _ = bare.reset(seed=1)
         want, _ = masked.reset(seed=1)
-        episode.add_env_reset(obs, info)
-        connector(rl_module=None, batch={}, episodes=[episode])
-        got = episode.get_observations(-1)
-        for key in ("observations", "action_mask"):
-            np.testing.assert_array_equal(got[key], want[key], strict=True)
-        bare = rllib.MaskObservation(env.observation_space, env.action_space, masks=False)
-        assert bare.observation_space == masked.observation_space["observations"]
+        assert infos == {}
+        ended = False
+        while True:
+            assert obs in envs.observation_space
+            assert flat in bare.observation_space
+            for key in ("observations", "action_mask"):
+                np.testing.assert_array_equal(obs[key][0], want[key], strict=True)
+            np.testing.assert_array_equal(flat[0], want["observations"], strict=True)
+            if ended:
+                break
+            action = int(np.flatnonzero(want["action_mask"])[-1])
+            obs, _, terminated, truncated, infos = envs.step(np.array([action, 0]))
+            flat, *_ = bare.step(np.array([action, 0]))
+            want, *_ = masked.step(action)
+            ended = terminated[0] or truncated[0]
+            assert infos == {}
+
+
+def test_flatten_rows() -> None:
+    """Rows are those of `gymnasium.spaces.flatten`, also of parts that are no boxes."""
+    parts = {
+        "box": spaces.Box(-1, 1, (2, 3), np.float32), "count": spaces.Discrete(4), "pair": spaces.MultiDiscrete([2, 3]),
+        "bits": spaces.MultiBinary(2),
+        "both": spaces.Dict({"b": spaces.Box(0, 9, (1,), np.int64), "a": spaces.Box(0, 1)}),
+    }  # fmt: skip
+    space = spaces.Dict(parts)
+    batched = batch_space(space, 3)
+    batched.seed(1)
+    batch = batched.sample()
+    want = [spaces.flatten(space, row) for row in iterate(batched, batch)]
+    np.testing.assert_array_equal(rllib.flatten_rows(space, batch, 3), want)
+
+
+def test_no_masks() -> None:
+    """Spaces and algorithms without masks are refused, with what to do."""
     with pytest.raises(ValueError, match="masks=False"):
         rllib.mask_size(gymnasium.spaces.Box(0, 1))
     with pytest.raises(ValueError, match="masks=False"):
@@ -107,17 +139,16 @@ def test_connector_adds_masks_and_flattens() -> None:
 
 
 def test_runner_env_keeps_few_infos() -> None:
-    """The mask and the diagnostics that were asked for, of the steps of `VectorEnv`."""
+    """The diagnostics that were asked for, of the steps of `VectorEnv`."""
     actions = np.array([0, 1])
     with (
         rllib.RunnerEnv(BALANCE, 2, infos=["imbalance"], **OPTIONS) as few,
         gymnasium.make_vec(BALANCE, 2, **OPTIONS) as all_,
     ):
         for got, want in ((few.reset(seed=1), all_.reset(seed=1)), (few.step(actions), all_.step(actions))):
-            assert set(got[-1]) == {"action_mask", "_action_mask", "imbalance", "_imbalance"}
+            assert set(got[-1]) == {"imbalance", "_imbalance"}
             for key in got[-1]:
                 np.testing.assert_array_equal(got[-1][key], want[-1][key])
-            np.testing.assert_array_equal(got[0]["nodes"], want[0]["nodes"])
 
 
 @pytest.mark.parametrize("dueling", [True, False])

@@ -5,9 +5,8 @@
 
     algorithm = configure(PPOConfig(), "k8s/PodBalance-v0", num_env_runners=2, num_envs=8, nodes=5).build_algo()
 
-`configure` sets all that this needs. Its parts: `MaskObservation` is the connector that puts flat
-observations and masks together, and `MaskedPPOModule` and `MaskedDQNModule` are RLlib's default modules that never choose a
-masked action.
+`configure` sets all that this needs. Its parts: `RunnerEnv` puts flat observations and masks together, and
+`MaskedPPOModule` and `MaskedDQNModule` are RLlib's default modules that never choose a masked action.
 
 Without masks, RLlib makes `PPOConfig().environment("kubernasium:k8s/GangWindow-v0")` by itself, one session for each
 environment.
@@ -22,13 +21,13 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, iterate
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.dqn.default_dqn_rl_module import QF_PREDS
 from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
-from ray.rllib.connectors.env_to_module.observation_preprocessor import SingleAgentObservationPreprocessor
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.torch_utils import FLOAT_MIN
@@ -54,9 +53,9 @@ def configure(
 ) -> AlgorithmConfig:
     """Sets the environments of an algorithm, so that it outlives lost servers.
 
-    A runner that loses its server connects to it again, or to another of several, and resumes. If that
-    takes longer than `reconnect`, it makes its environments again and drops their episodes; if a runner itself dies, Ray
-    starts it again after a second. By default, RLlib ends the sampling of a runner whose environment fails.
+    A runner that loses its server connects to it again, or to another of several, and resumes. If that takes longer
+    than `reconnect`, it makes its environments again and drops their episodes; if a runner itself dies, Ray starts it
+    again after a second. By default, RLlib ends the sampling of a runner whose environment fails.
 
     Args:
         config: of PPO or DQN; other algorithms without masks.
@@ -80,12 +79,11 @@ def configure(
         raise ValueError(f"no masks for {type(config).__name__}: give masks=False, or a config of PPO or DQN")
     name = f"runner/{env_id}"
     register_env(name, lambda context: RunnerEnv(env_id, **context))
-    config.environment(name, env_config={"infos": list(infos), "reconnect": reconnect, **kwargs})
+    config.environment(name, env_config={"masks": masks, "infos": list(infos), "reconnect": reconnect, **kwargs})
     config.env_runners(
         num_env_runners=num_env_runners,
         num_envs_per_env_runner=num_envs,
         gym_env_vectorize_mode="vector_entry_point",
-        env_to_module_connector=lambda env=None, spaces=None, device=None: MaskObservation(masks=masks),
     )
     config.fault_tolerance(
         restart_failed_env_runners=True,
@@ -98,54 +96,66 @@ def configure(
 
 
 class RunnerEnv(VectorEnv):
-    """The vector of an env runner: its infos have the action mask, and few diagnostics."""
+    """The vector of an env runner, with what RLlib's connectors and infos would cost for each row done for all at once.
 
-    def __init__(self, env_id: str, num_envs: int = 1, *, infos: Sequence[str] = (), **kwargs: Any) -> None:
-        """Makes the environments; infos names the diagnostics to keep."""
-        self._kept = {MASK, *infos} | {"_" + name for name in (MASK, *infos)}
+    Its observations are flat, or Dicts of `observations`, flat, and `action_mask`. Its infos have few diagnostics, for
+    RLlib makes a dict of them for each row.
+    """
+
+    def __init__(
+        self, env_id: str, num_envs: int = 1, *, masks: bool = True, infos: Sequence[str] = (), **kwargs: Any
+    ) -> None:
+        """Makes the environments.
+
+        Args:
+            env_id: their id.
+            num_envs: how many.
+            masks: whether observations hold the action mask.
+            infos: the diagnostics to keep.
+            **kwargs: further arguments of `VectorEnv`.
+        """
+        self._masks = masks
+        self._kept = {*infos} | {"_" + name for name in infos}
         super().__init__(env_id, num_envs, **kwargs)
+        self._nested = self.single_observation_space
+        self._flat = spaces.flatten_space(self._nested)
+        if masks:
+            mask = spaces.Box(0, 1, (mask_size(self.single_action_space),), np.float32)
+            self.single_observation_space = spaces.Dict([(OBS, self._flat), (MASK, mask)])
+        else:
+            self.single_observation_space = self._flat
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Is `VectorEnv.reset`."""
-        obs, infos = super().reset(**kwargs)
-        return obs, self._few(infos)
+        return self._seen(*super().reset(**kwargs))
 
     def step_wait(self, timeout: float | None = None) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Is `VectorEnv.step_wait`."""
-        *result, infos = super().step_wait(timeout)
-        return (*result, self._few(infos))
+        obs, *result, infos = super().step_wait(timeout)
+        obs, infos = self._seen(obs, infos)
+        return (obs, *result, infos)
 
-    def _few(self, infos: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in infos.items() if key in self._kept}
+    def _seen(self, obs: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        seen = flatten_rows(self._nested, obs, self.num_envs).astype(self._flat.dtype, copy=False)
+        if self._masks:
+            seen = {OBS: seen, MASK: infos[MASK].astype(np.float32)}
+        return seen, {key: value for key, value in infos.items() if key in self._kept}
 
 
-class MaskObservation(SingleAgentObservationPreprocessor):
-    """Makes observations flat, and a Dict of them and the action mask in their infos.
+def flatten_rows(space: spaces.Space[Any], batch: Any, n: int) -> np.ndarray:
+    """Returns `gymnasium.spaces.flatten` of each of the n rows of a batch, as an array of n rows.
 
-    The learner sees the same observations, because they are written into the episodes.
+    Args:
+        space: of a row.
+        batch: n observations, as of a `gymnasium.vector.VectorEnv`.
+        n: how many.
     """
-
-    def __init__(self, *args: Any, masks: bool = True, **kwargs: Any) -> None:
-        """Keeps whether to add masks."""
-        self._masks = masks
-        super().__init__(*args, **kwargs)
-
-    def recompute_output_observation_space(
-        self, input_observation_space: spaces.Space[Any], input_action_space: spaces.Space[Any]
-    ) -> spaces.Space[Any]:
-        """Returns the space of the observations, of which RLlib asks."""
-        flat = spaces.flatten_space(input_observation_space)
-        if not self._masks:
-            return flat
-        size = mask_size(input_action_space)
-        return spaces.Dict([(OBS, flat), (MASK, spaces.Box(0, 1, (size,), np.float32))])
-
-    def preprocess(self, observation: Any, episode: Any) -> Any:
-        """Returns one observation as the module takes it."""
-        flat = spaces.flatten(self.input_observation_space, observation)
-        if not self._masks:
-            return flat
-        return {OBS: flat, MASK: episode.get_infos(-1)[MASK].astype(np.float32)}
+    if isinstance(space, spaces.Dict):
+        return np.concatenate([flatten_rows(part, batch[key], n) for key, part in space.items()], axis=1)
+    if isinstance(space, (spaces.Box, spaces.MultiBinary)):
+        return np.asarray(batch).reshape(n, -1)
+    return np.stack([spaces.flatten(space, row) for row in iterate(batch_space(space, n), batch)])
 
 
 def mask_size(space: spaces.Space[Any]) -> int:
