@@ -51,7 +51,7 @@ type Spec struct {
 	MaxEpisodeSteps  int     // time limit in steps; 0 is none. An option of the task may change it: see Limiter
 	RewardThreshold  float64 // mean return at which the task counts as solved; meaningful if HasThreshold
 	HasThreshold     bool
-	StepNanos        int  // rough cost of a step in nanoseconds, by which goroutines share the work; default 1000
+	StepNanos        int  // rough cost of a step in nanoseconds, by which goroutines share the work; default 1000; see Coster
 	Nondeterministic bool // equal seeds need not give equal episodes
 	RenderModes      []string
 

@@ -80,6 +80,11 @@ type job struct {
 
 var _ VecEnv = (*Vec)(nil)
 
+// A Coster is a Task whose options change the cost of a step.
+type Coster interface {
+	StepNanos() int // as Spec.StepNanos
+}
+
 // NewVec makes n environments of spec.
 func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 	if n < 1 {
@@ -174,7 +179,11 @@ func Make(id string, n int, opts VecOptions) (*Vec, error) {
 func (v *Vec) startShards(shards int) {
 	n := len(v.envs)
 	if shards <= 0 {
-		shards = min(runtime.GOMAXPROCS(0), max(1, n*cmp.Or(v.spec.StepNanos, defaultStepNanos)/shardNanos))
+		nanos := cmp.Or(v.spec.StepNanos, defaultStepNanos)
+		if c, ok := v.envs[0].task.(Coster); ok {
+			nanos = c.StepNanos()
+		}
+		shards = min(runtime.GOMAXPROCS(0), max(1, n*nanos/shardNanos))
 	}
 	shards = min(shards, n)
 	v.errs = make([]rowError, shards)

@@ -94,7 +94,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 		return nil, nil
 	}
 	rate := l.cfg.LearningRate.At(1 - float64(a.NumTimesteps())/float64(l.cfg.TotalTimesteps))
-	buf.Estimate(l.cfg.Gamma, l.cfg.GAELambda) // [2]
+	buf.Estimate(a.Team, l.cfg.Gamma, l.cfg.GAELambda) // [2]
 	explained := rollout.ExplainedVariance(buf.Value, buf.Ret)
 	if l.cfg.NormalizeAdvantage {
 		rollout.Normalize(buf.Adv)

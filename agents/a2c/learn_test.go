@@ -180,7 +180,7 @@ func TestAgainstStableBaselines3(t *testing.T) {
 		l := agentstest.SB3Learner(t, algorithm, cfg, graph.New)
 		agentstest.SB3Rollout{}.Play(t, l, 0, 4)
 		copy(l.collector.Buf.Action, []float32{0, 1, 0, 1, 1, 2, 1, 0}) // in place of what was sampled
-		l.collector.Buf.Estimate(cfg.Gamma, cfg.GAELambda)              // Update normalizes the advantages in place
+		l.collector.Buf.Estimate(nil, cfg.Gamma, cfg.GAELambda)         // Update normalizes the advantages in place
 		got.Advantages, got.Returns = slices.Clone(l.collector.Buf.Adv), l.collector.Buf.Ret
 		var err error
 		if got.Metrics, err = l.Update(); err != nil {

@@ -145,7 +145,7 @@ func TestBootstrap(t *testing.T) {
 					t.Fatalf("NumTimesteps() = %d after %d steps, want %d", got, k+1, want)
 				}
 			}
-			l.Buf.Estimate(0.5, 0)
+			l.Buf.Estimate(nil, 0.5, 0)
 			for row, got := range l.Buf.NextValue {
 				want := tc.next[row/n]
 				if want == want && math.Abs(float64(got-want)) > 1e-4 {

@@ -18,6 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
+	"github.com/kubernasium/kubernasium/models/team"
 )
 
 // valueHead is the head of the value, by Stable-Baselines3's name.
@@ -35,6 +36,7 @@ type Actor struct {
 	Optimizer optim.Optimizer
 	Rng       *rand.Rand
 	Dist      distribution.Distribution
+	Team      *team.Team // the network's goroutines, for other work on many rows; nil without them
 	Norm      *normalize.Normalizer
 	Value     int // offset of the value in an output row
 	NUpdates  int
@@ -47,6 +49,7 @@ type Actor struct {
 	gamma        float64
 	numTimesteps int
 	box          *space.Box // of actions, or nil
+	dists        []distribution.Distribution
 }
 
 // State is further state of a learner, which only some have.
@@ -82,6 +85,7 @@ func NewActor(s Settings) (*Actor, error) {
 	}
 	a := &Actor{
 		Algo: s.Algo, Config: s.Config, Env: s.Env, Seed: s.Seed, Net: s.Net, Params: s.Net.Params(), Dist: d,
+		Team: team.Of(s.Net),
 		spec: s.Spec, src: pcg.New(s.Seed), norm: s.Normalize, gamma: s.Gamma,
 	}
 	if a.Memory, err = newMemory(s.Net, s.Spec); err != nil {
@@ -98,6 +102,22 @@ func NewActor(s Settings) (*Actor, error) {
 		a.box = &b
 	}
 	return a, nil
+}
+
+// Dists returns a distribution for each worker of Team. The first is Dist.
+func (a *Actor) Dists() []distribution.Distribution {
+	for len(a.dists) < a.Team.Workers() {
+		if len(a.dists) == 0 {
+			a.dists = append(a.dists, a.Dist)
+			continue
+		}
+		d, err := distribution.New(a.Env.Act, a.spec)
+		if err != nil {
+			panic("onpolicy: unreachable: " + err.Error()) // NewActor made one
+		}
+		a.dists = append(a.dists, d)
+	}
+	return a.dists
 }
 
 // Spec returns the description of the network.

@@ -3,10 +3,13 @@ package onpolicy
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 
+	"github.com/kubernasium/kubernasium/agents/distribution"
 	"github.com/kubernasium/kubernasium/agents/rollout"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models/team"
 )
 
 // A Collector lets an Actor act and records rollouts of a fixed number of steps of each
@@ -18,6 +21,14 @@ type Collector struct {
 	actor  *Actor
 	final  []float32 // normalized final observations
 	reward []float64 // normalized rewards
+
+	// Of the step in work, for several workers. Each element of a discrete action takes one number.
+	out, actions []float32
+	mask         []bool
+	words        []uint64
+	dists        []distribution.Distribution
+	drawn        []*drawn // of each worker
+	samplePart   func(worker, block int)
 }
 
 // Sequences let a recurrent network evaluate a rollout again: pieces of Steps steps of an environment,
@@ -34,8 +45,9 @@ func NewCollector(a *Actor, nSteps, seqSteps int) (*Collector, error) {
 	n, size := a.Env.NumEnvs, a.Env.Obs.Size()
 	c := &Collector{
 		Buf: rollout.New(nSteps, n, size, a.Env.Act.Size(), space.MaskSize(a.Env.Act)), actor: a,
-		final: make([]float32, n*size), reward: make([]float64, n),
+		final: make([]float32, n*size), reward: make([]float64, n), words: make([]uint64, n*a.Env.Act.Size()),
 	}
+	c.samplePart = c.sampleBlock
 	if a.Memory.Recurrent() {
 		if seqSteps < 1 || nSteps%seqSteps != 0 {
 			return nil, fmt.Errorf("%s: rollouts of %d steps in sequences of %d", a.Algo, nSteps, seqSteps)
@@ -66,24 +78,70 @@ func (c *Collector) Act(b *envs.Batch, actions []float32) error {
 			copy(q.State[t/q.Steps], a.Memory.state)
 		}
 	}
+	defer a.Team.Rest() // environments step now
 	out, err := a.Memory.Step(obs, b)
 	if err != nil {
 		return fmt.Errorf("%s: act: %w", a.Algo, err)
 	}
 	copy(buf.Mask[from*buf.MaskSize:to*buf.MaskSize], b.Mask)
-	k := a.spec.Outputs()
-	for i := range buf.N {
-		row, r := out[i*k:(i+1)*k], from+i
-		a.Dist.Condition(row, b.Mask[i*buf.MaskSize:(i+1)*buf.MaskSize])
+	c.out, c.mask, c.actions = out, b.Mask, actions
+	if a.Team.Workers() == 1 || buf.N < minSampled || a.box != nil {
+		c.sample(a.Dist, a.Rng, 0, buf.N)
+		return nil
+	}
+	for i := range c.words {
+		c.words[i] = a.src.Uint64()
+	}
+	for c.dists = a.Dists(); len(c.drawn) < len(c.dists); {
+		d := &drawn{}
+		d.rng = rand.New(d)
+		c.drawn = append(c.drawn, d)
+	}
+	a.Team.Do(team.Blocks(buf.N, sampleRows), c.samplePart)
+	return nil
+}
+
+const (
+	sampleRows = 32  // rows whose actions a worker samples together
+	minSampled = 256 // rows that are worth several workers
+)
+
+// sampleBlock samples a block of actions from the numbers that were drawn for them.
+func (c *Collector) sampleBlock(worker, block int) {
+	lo, hi := team.Block(block, c.Buf.N, sampleRows)
+	d := c.drawn[worker]
+	d.words = c.words[lo*c.Buf.ActSize : hi*c.Buf.ActSize]
+	c.sample(c.dists[worker], d.rng, lo, hi)
+}
+
+// drawn is a [rand.Source] of numbers that were drawn before.
+type drawn struct {
+	words []uint64
+	rng   *rand.Rand // reads them
+}
+
+// Uint64 implements [rand.Source].
+func (d *drawn) Uint64() uint64 {
+	x := d.words[0]
+	d.words = d.words[1:]
+	return x
+}
+
+// sample samples and records the actions of rows lo to hi of the step.
+func (c *Collector) sample(d distribution.Distribution, rng *rand.Rand, lo, hi int) {
+	a, buf, k := c.actor, c.Buf, c.actor.spec.Outputs()
+	from, _ := buf.Rows()
+	for i := lo; i < hi; i++ {
+		row, r := c.out[i*k:(i+1)*k], from+i
+		d.Condition(row, c.mask[i*buf.MaskSize:(i+1)*buf.MaskSize])
 		sampled := buf.Action[r*buf.ActSize : (r+1)*buf.ActSize]
-		a.Dist.Sample(a.Rng, sampled)
-		buf.LogProb[r] = float32(a.Dist.LogProb(sampled))
+		d.Sample(rng, sampled)
+		buf.LogProb[r] = float32(d.LogProb(sampled))
 		buf.Value[r] = row[a.Value]
-		played := actions[i*buf.ActSize : (i+1)*buf.ActSize]
+		played := c.actions[i*buf.ActSize : (i+1)*buf.ActSize]
 		copy(played, sampled)
 		a.Clip(played)
 	}
-	return nil
 }
 
 // Observe records the rewards, the ends of episodes and the values that bootstrap them.

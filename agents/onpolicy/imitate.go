@@ -97,7 +97,7 @@ func (r *Demonstrated) Returns(gamma float64, value []float32) {
 	for i, e := range r.Ends {
 		r.NextValue[e.Row] = value[i]
 	}
-	r.Estimate(gamma, 1)
+	r.Estimate(nil, gamma, 1)
 }
 
 // Imitate implements [imitation.Learner] by behavioural cloning: the policy maximizes the

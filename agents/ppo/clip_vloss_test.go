@@ -29,7 +29,7 @@ func TestClipVLoss(t *testing.T) {
 			row := lossRow{mask: [3]bool{true, true, true}, ratio: 1, value: tc.value, old: 1, ret: tc.ret}
 			l, _, _, _ := record(t, cfg, []lossRow{row, row})
 			dOut := make([]float32, 4)
-			got := l.loss(0, []float32{0, 0, 0, float32(tc.value)}, dOut, 0, eps, eps, 1).value
+			got := l.loss(l.actor.Dist, 0, []float32{0, 0, 0, float32(tc.value)}, dOut, 0, eps, eps, 1).value
 			want, slope := tc.sb3, 0.0
 			if greater {
 				want = tc.loss

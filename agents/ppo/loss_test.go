@@ -166,7 +166,7 @@ func TestFlatBranches(t *testing.T) {
 		for j := range out {
 			out[j] = float32(outputs[4*i+j])
 		}
-		l.loss(i, out, dOut, r.adv, eps, eps, 1)
+		l.loss(l.actor.Dist, i, out, dOut, r.adv, eps, eps, 1)
 		certain := r.mask == [3]bool{false, true, false}
 		if flat := dOut[r.action] == 0; flat != (r.flat || certain) {
 			t.Errorf("%s: policy gradient %v, want zero: %v", r.name, dOut[:3], r.flat)

@@ -15,6 +15,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/distribution"
 	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/rollout"
@@ -22,6 +23,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
+	"github.com/kubernasium/kubernasium/models/team"
 )
 
 // Algo is the name of the algorithm in checkpoints and on the command line.
@@ -42,6 +44,9 @@ type Learner struct {
 	perm      []int               // of rows or, of a recurrent policy, of sequences
 	rows      []int               // of a minibatch of sequences
 	batch     minibatch
+
+	// For a block of the minibatch.
+	gather, losses func(worker, block int)
 }
 
 // minibatch is the memory into which rows of the rollout are gathered.
@@ -49,7 +54,18 @@ type minibatch struct {
 	obs, dOut, adv []float32
 	state          []float32 // of a recurrent policy, before each sequence
 	begins         []bool
+
+	rows         []int     // of the rollout
+	out          []float32 // outputs
+	stats        []stats   // of each row
+	dists        []distribution.Distribution
+	clip, clipVf float64
 }
+
+const (
+	blockRows   = 64      // rows that one worker takes at a time
+	minGathered = 1 << 14 // numbers of observations that are worth several workers
+)
 
 var _ imitation.Learner = (*Learner)(nil)
 
@@ -74,14 +90,17 @@ func newLearner(cfg Config, seqSteps int, s onpolicy.Settings) (*Learner, error)
 	if err != nil {
 		return nil, err
 	}
-	a.Optimizer = optim.NewAdam(a.Params, optim.AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-5}) // [3]
-	c, err := onpolicy.NewCollector(a, cfg.NSteps, seqSteps)                                     // [1]
+	adam := optim.NewAdam(a.Params, optim.AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-5}) // [3]
+	adam.Share(a.Team)
+	a.Optimizer = adam
+	c, err := onpolicy.NewCollector(a, cfg.NSteps, seqSteps) // [1]
 	if err != nil {
 		return nil, err
 	}
 	rows, k := cfg.NSteps*s.Env.NumEnvs, cfg.BatchSize
 	l := &Learner{cfg: cfg, actor: a, collector: c, perm: make([]int, rows)}
-	l.batch = minibatch{obs: make([]float32, k*s.Env.Obs.Size()), dOut: make([]float32, k*s.Spec.Outputs()), adv: make([]float32, k)}
+	l.batch = minibatch{obs: make([]float32, k*s.Env.Obs.Size()), dOut: make([]float32, k*s.Spec.Outputs()), adv: make([]float32, k), stats: make([]stats, k)}
+	l.gather, l.losses = l.gatherBlock, l.blockLosses
 	if c.Seq != nil {
 		l.perm, l.rows = make([]int, rows/c.Seq.Steps), make([]int, k)
 		l.batch.state, l.batch.begins = make([]float32, k/c.Seq.Steps*s.Spec.StateSize()), make([]bool, k)
@@ -102,9 +121,10 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	if !buf.Full() {
 		return nil, nil
 	}
+	defer a.Team.Rest()
 	progress := 1 - float64(a.NumTimesteps())/float64(l.cfg.TotalTimesteps)                                             // this rollout counted, as in SB3
 	rate, clip, clipVf := l.cfg.LearningRate.At(progress), l.cfg.ClipRange.At(progress), l.cfg.ClipRangeVf.At(progress) // [4]
-	buf.Estimate(l.cfg.Gamma, l.cfg.GAELambda)                                                                          // [5]
+	buf.Estimate(a.Team, l.cfg.Gamma, l.cfg.GAELambda)                                                                  // [5]
 	for i := range l.perm {
 		l.perm[i] = i
 	}
@@ -149,10 +169,14 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	if l.collector.Seq != nil {
 		rows = l.gatherSequences(rows)
 	}
-	n, k := len(rows), a.Spec().Outputs()
-	for i, r := range rows {
-		copy(l.batch.obs[i*buf.ObsSize:(i+1)*buf.ObsSize], buf.Obs[r*buf.ObsSize:])
-		l.batch.adv[i] = buf.Adv[r]
+	n := len(rows)
+	l.batch.rows = rows
+	if n*buf.ObsSize >= minGathered {
+		a.Team.Do(team.Blocks(n, blockRows), l.gather)
+	} else {
+		for block := range team.Blocks(n, blockRows) {
+			l.gather(0, block)
+		}
 	}
 	if l.cfg.NormalizeAdvantage {
 		rollout.Normalize(l.batch.adv[:n]) // [7]
@@ -161,11 +185,11 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	if err != nil {
 		return stats{}, fmt.Errorf("%s: update: %w", a.Algo, err)
 	}
+	l.batch.out, l.batch.clip, l.batch.clipVf, l.batch.dists = out, clip, clipVf, a.Dists()
+	a.Team.Do(team.Blocks(n, blockRows), l.losses)
 	var s stats
-	dOut := l.batch.dOut[:n*k]
-	clear(dOut)
-	for i, r := range rows {
-		s.add(l.loss(r, out[i*k:(i+1)*k], dOut[i*k:(i+1)*k], float64(l.batch.adv[i]), clip, clipVf, 1/float64(n)))
+	for i := range rows {
+		s.add(l.batch.stats[i])
 	}
 	s.minibatches = 1
 	s.loss = s.policy + l.cfg.EntCoef*s.entropyLoss + l.cfg.VfCoef*s.value
@@ -173,20 +197,40 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 		return s, fmt.Errorf("%s: loss %v at timestep %d, epoch %d, from %s (policy %v, value %v, entropy %v)",
 			a.Algo, s.loss, a.NumTimesteps(), a.NUpdates, buf.NonFiniteSource(), s.policy, s.value, s.entropyLoss)
 	}
-	if err := a.Net.Backward(dOut); err != nil {
+	if err := a.Net.Backward(l.batch.dOut[:n*a.Spec().Outputs()]); err != nil {
 		return s, fmt.Errorf("%s: update: %w", a.Algo, err)
 	}
 	return s, nil
 }
 
+// gatherBlock copies the observations and advantages of a block of the minibatch's rows.
+func (l *Learner) gatherBlock(_, block int) {
+	b, buf := &l.batch, l.collector.Buf
+	lo, hi := team.Block(block, len(b.rows), blockRows)
+	for i, r := range b.rows[lo:hi] {
+		copy(b.obs[(lo+i)*buf.ObsSize:(lo+i+1)*buf.ObsSize], buf.Obs[r*buf.ObsSize:])
+		b.adv[lo+i] = buf.Adv[r]
+	}
+}
+
+// blockLosses sets the losses of a block of the minibatch's rows and their gradients.
+func (l *Learner) blockLosses(worker, block int) {
+	b, k, n := &l.batch, l.actor.Spec().Outputs(), len(l.batch.rows)
+	lo, hi := team.Block(block, n, blockRows)
+	clear(b.dOut[lo*k : hi*k])
+	for i := lo; i < hi; i++ {
+		b.stats[i] = l.loss(b.dists[worker], b.rows[i], b.out[i*k:(i+1)*k], b.dOut[i*k:(i+1)*k], float64(b.adv[i]), b.clip, b.clipVf, 1/float64(n))
+	}
+}
+
 // loss returns the part of row r in the loss of a minibatch, in which each row has the given weight,
 // and adds its gradient with respect to the outputs to dOut.
-func (l *Learner) loss(r int, out, dOut []float32, adv, clip, clipVf, weight float64) stats {
+func (l *Learner) loss(d distribution.Distribution, r int, out, dOut []float32, adv, clip, clipVf, weight float64) stats {
 	var s stats
 	a, buf := l.actor, l.collector.Buf
 	action, mask := l.collector.Row(r)
-	a.Dist.Condition(out, mask)
-	logRatio := a.Dist.LogProb(action) - float64(buf.LogProb[r])
+	d.Condition(out, mask)
+	logRatio := d.LogProb(action) - float64(buf.LogProb[r])
 	ratio := math.Exp(logRatio)
 
 	// Clipped surrogate objective [8]. Where the clipped term is the smaller, the gradient is 0.
@@ -196,15 +240,15 @@ func (l *Learner) loss(r int, out, dOut []float32, adv, clip, clipVf, weight flo
 	if ratio*adv <= clipped*adv {
 		dLogProb = -weight * ratio * adv
 	}
-	s.entropyLoss = -weight * a.Dist.Entropy() // [10]
-	a.Dist.Grad(dOut, action, dLogProb, -weight*l.cfg.EntCoef)
+	s.entropyLoss = -weight * d.Entropy() // [10]
+	d.Grad(dOut, action, dLogProb, -weight*l.cfg.EntCoef)
 
 	// Value loss, clipped only if asked for [9]. It is the mean square, without a half, as SB3's.
 	value, old, ret := float64(out[a.Value]), float64(buf.Value[r]), float64(buf.Ret[r])
 	moves := true
 	if l.cfg.ClipRangeVf.Initial > 0 { // a linear range that has fallen to 0 clips all change
-		if d := value - old; math.Abs(d) > clipVf {
-			clipped := old + math.Copysign(clipVf, d)
+		if change := value - old; math.Abs(change) > clipVf {
+			clipped := old + math.Copysign(clipVf, change)
 			// A value that has moved away from its return moves back [9].
 			if !l.cfg.ClipVLoss || math.Abs(clipped-ret) >= math.Abs(value-ret) {
 				value, moves = clipped, false

@@ -302,7 +302,7 @@ func checkRecurrentGradient(t *testing.T, spec *envs.Spec, cfg RecurrentConfig, 
 	for !r.L.collector.Buf.Full() {
 		r.Batch = agentstest.Step(t, r.L, r.Vec, r.Batch, r.Actions)
 	}
-	r.L.collector.Buf.Estimate(0.9, 0.9)
+	r.L.collector.Buf.Estimate(nil, 0.9, 0.9)
 	for i, p := range r.L.actor.Params { // so that ratios are not 1, on both sides of the clip
 		for j := range p.Value {
 			p.Value[j] += float32(move * math.Sin(float64(i+3*j)))

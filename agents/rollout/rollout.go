@@ -1,7 +1,11 @@
 // Package rollout stores the steps of an on-policy learner and estimates advantages.
 package rollout
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/kubernasium/kubernasium/models/team"
+)
 
 // GAE writes to adv the generalized advantage estimates of a rollout and to ret the
 // λ-returns adv+value. Arrays are row-major of shape (T, N), for T steps of N environments;
@@ -19,20 +23,34 @@ func GAE(adv, ret, value, nextValue []float32, reward []float64, terminated, tru
 			panic(fmt.Sprintf("rollout: GAE over arrays of lengths %d and %d for %d environments", size, l, n))
 		}
 	}
-	for env := range n {
-		following := 0.0 // the advantage of the next step of the same episode
-		for i := size - n + env; i >= 0; i -= n {
-			next := float64(nextValue[i])
-			if terminated[i] {
+	for block := range team.Blocks(n, gaeEnvs) {
+		b := Buffer{N: n, Adv: adv, Ret: ret, Value: value, NextValue: nextValue, Reward: reward, Terminated: terminated, Truncated: truncated}
+		b.estimate(block, gamma, lambda)
+	}
+}
+
+// gaeEnvs is the number of environments whose advantages are estimated together, so that memory is read
+// in its order.
+const gaeEnvs = 64
+
+// estimate is GAE for a block of environments.
+func (b *Buffer) estimate(block int, gamma, lambda float64) {
+	lo, hi := team.Block(block, b.N, gaeEnvs)
+	var following [gaeEnvs]float64 // the advantages of the next step of the same episode
+	for from := len(b.Adv) - b.N; from >= 0; from -= b.N {
+		for env := lo; env < hi; env++ {
+			i, f := from+env, &following[env-lo]
+			next := float64(b.NextValue[i])
+			if b.Terminated[i] {
 				next = 0
 			}
-			if terminated[i] || truncated[i] {
-				following = 0
+			if b.Terminated[i] || b.Truncated[i] {
+				*f = 0
 			}
-			delta := reward[i] + gamma*next - float64(value[i])
-			following = delta + gamma*lambda*following
-			adv[i] = float32(following)
-			ret[i] = adv[i] + value[i]
+			delta := b.Reward[i] + gamma*next - float64(b.Value[i])
+			*f = delta + gamma*lambda**f
+			b.Adv[i] = float32(*f)
+			b.Ret[i] = b.Adv[i] + b.Value[i]
 		}
 	}
 }
@@ -80,7 +98,7 @@ func (b *Buffer) Rows() (from, to int) { return b.t * b.N, (b.t + 1) * b.N }
 // Advance ends the recording of a step.
 func (b *Buffer) Advance() { b.t++ }
 
-// Estimate fills Adv and Ret of a full buffer.
-func (b *Buffer) Estimate(gamma, lambda float64) {
-	GAE(b.Adv, b.Ret, b.Value, b.NextValue, b.Reward, b.Terminated, b.Truncated, b.N, gamma, lambda)
+// Estimate fills Adv and Ret of a full buffer, as GAE does. The workers of t share the environments.
+func (b *Buffer) Estimate(t *team.Team, gamma, lambda float64) {
+	t.Do(team.Blocks(b.N, gaeEnvs), func(_, block int) { b.estimate(block, gamma, lambda) })
 }

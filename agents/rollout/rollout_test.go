@@ -275,7 +275,7 @@ func TestBufferEstimate(t *testing.T) {
 	copy(b.NextValue, []float32{2, 10, 4})
 	copy(b.Reward, []float64{1, 1, 1})
 	b.Truncated[1] = true
-	b.Estimate(0.5, 0.5)
+	b.Estimate(nil, 0.5, 0.5)
 	if diff := cmp.Diff([]float32{2, 4, 0}, b.Adv, approx); diff != "" {
 		t.Errorf("advantages (-want +got):\n%s", diff)
 	}

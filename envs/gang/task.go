@@ -144,6 +144,15 @@ func (t *Task) Spaces() (obs, act space.Space) {
 // splines is what the profile and its fitted surfaces take.
 const splines = 300 << 10
 
+// StepNanos implements [envs.Coster]: where each episode draws a new instance, planning for it costs 20 times
+// the steps.
+func (t *Task) StepNanos() int {
+	if t.src.fixed != nil || len(t.src.pool) > 0 {
+		return 1000
+	}
+	return 20_000
+}
+
 // Bytes implements [envs.Sized]: the instance, or all that are prepared, and in constant and per-task
 // penalties the pods that each plan makes again.
 func (t *Task) Bytes() envs.Bytes {

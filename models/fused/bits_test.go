@@ -77,14 +77,15 @@ func TestWorkersGiveEqualBits(t *testing.T) {
 		maps.Copy(all, oracle.Specs())
 		for name, spec := range all {
 			net := withBiases(t, spec, 1, v)
-			rows := []int{511, 512, 1000, 2049}
+			net.minWork = 0
+			rows := []int{1, 31, 64, 256, 511, 512, 1000, 2049}
 			if spec.Nodes != nil {
 				rows = []int{63, 64, 127, 257} // each of a few nodes
 			}
 			for _, n := range rows {
 				net.SetWorkers(1)
 				want := passBits(t, net, n)
-				for _, workers := range []int{2, 4, 1} {
+				for _, workers := range []int{2, 3, 8, 1} {
 					net.SetWorkers(workers)
 					if !slices.Equal(passBits(t, net, n), want) {
 						t.Errorf("%s %s: %d rows: %d workers differ from one", v.name, name, n, workers)

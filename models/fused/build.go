@@ -28,19 +28,37 @@ func (n *Network) build() {
 	for _, l := range n.spec.LSTMs {
 		n.lstms = append(n.lstms, &lstm{width: l.Hidden}) // their parameters are the last
 	}
+	params := make([][]int, len(n.spec.Towers)) // of each tower and its heads
+	work := make([]int, len(n.spec.Towers))     // of a row
+	take := func(tower, from int) {
+		for ; from < c.next; from++ {
+			params[tower] = append(params[tower], from)
+			size := len(c.params[from].Value)
+			if n.spec.PerNode(tower) {
+				size *= n.spec.Nodes.N
+			}
+			n.rowWork += size
+			work[tower] += size
+		}
+	}
 	for i := range n.spec.Towers {
+		from := c.next
 		n.towers = append(n.towers, n.newTower(c, i))
+		take(i, from)
 	}
 	for i, h := range n.spec.Heads {
 		if !h.Free {
-			tw := n.towers[h.Tower]
+			from, tw := c.next, n.towers[h.Tower]
 			tw.heads = append(tw.heads, n.newHead(c, h.Tower, offsets[i]))
+			take(h.Tower, from)
 		}
 	}
 	for i, l := range n.lstms {
 		l.build(c, n, i)
 	}
 	n.transposes = c.transposes
+	n.group(params)
+	n.balance(work)
 }
 
 func (n *Network) newTower(c *cursor, i int) *tower {

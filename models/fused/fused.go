@@ -22,15 +22,13 @@ import (
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/team"
 )
 
 const (
 	// ShardRows is the number of rows whose gradients are summed first. In a network of nodes each
 	// node counts as a row, but shards never split an observation.
 	ShardRows = 256
-
-	// ParallelRows is the least number of rows that several workers share, counted in the same way.
-	ParallelRows = 512
 
 	tileRows = 64 // rows that pass through all layers together: their activations fit a cache
 )
@@ -57,7 +55,8 @@ type Network struct {
 	stateSize int
 	tile      int // rows that pass through all layers together
 	shard     int // rows whose gradients are summed first
-	parallel  int // least rows that workers share
+	minWork   int // [minWork], but in tests
+	rowWork   int // products with parameters in a row's forward pass
 
 	widest, widestHead int // rows of gradients of modules and of heads of nodes
 
@@ -70,12 +69,21 @@ type Network struct {
 	input   []float32 // of the current Forward, for the workers to copy; nil if obs holds it
 	dOut    []float32 // of the current Backward
 
+	groups  []*group
 	workers []*worker
 	active  int // workers to be used for large batches
-	team
+	team    *team.Team
+	stride  int // rows of a part of the current Forward
+
+	balanced bool // groups are of about equal work
+
+	forwardPart, backwardPart, forwardLane, backwardLane func(worker, part int) // stored, so that a pass allocates nothing
 }
 
-var _ models.Network = (*Network)(nil)
+var (
+	_ models.Network = (*Network)(nil)
+	_ team.Lender    = (*Network)(nil)
+)
 
 // New returns the network of spec, with parameters that [models.Init] draws from rng. With a nil
 // rng they stay zero, for ReadFrom. The error is that of [models.Spec.Validate].
@@ -88,16 +96,16 @@ func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
 		return nil, fmt.Errorf("fused: %w", err)
 	}
 	n := &Network{spec: spec, params: models.NewParams(spec), k: k, width: spec.Outputs(), stateSize: spec.StateSize()}
-	n.tile, n.shard, n.parallel = tileRows, ShardRows, ParallelRows
+	n.tile, n.shard, n.minWork = tileRows, ShardRows, minWork
 	if spec.Nodes != nil {
 		n.tile, n.shard = max(1, tileRows/spec.Nodes.N), max(1, ShardRows/spec.Nodes.N)
-		n.parallel = max(2, ParallelRows/spec.Nodes.N)
 	}
 	if rng != nil {
 		models.Init(n.params, spec, rng)
 	}
 	n.build()
-	n.team.init()
+	n.team, n.forwardPart, n.backwardPart = team.New(), n.computeForward, n.computeBackward
+	n.forwardLane, n.backwardLane = n.computeForwardLane, n.computeBackwardLane
 	n.SetWorkers(1)
 	return n, nil
 }
@@ -105,11 +113,12 @@ func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
 // Kernels returns the name of the kernels in use: "avx512", "avx2" or "gonum".
 func (n *Network) Kernels() string { return n.k.name }
 
-// SetWorkers lets up to the given number of goroutines share batches of at least [ParallelRows]
-// rows; less than one counts as one, the default. Results are the same bit for bit. The goroutines
-// end before the call that started them returns.
+// SetWorkers lets up to the given number of goroutines share batches; less than one counts as one, the
+// default. Results are the same bit for bit. The goroutines end by themselves soon after the last
+// batch: see [team.Team].
 func (n *Network) SetWorkers(workers int) {
 	n.active = max(workers, 1)
+	n.team.SetWorkers(n.active)
 	for len(n.workers) < n.active {
 		n.workers = append(n.workers, newWorker(n))
 	}
@@ -148,7 +157,7 @@ func (n *Network) forward(obs []float32, steps, num int, state []float32, starts
 	} else {
 		n.input = obs // the workers copy it
 	}
-	n.run(forward)
+	n.runForward()
 	n.input = nil
 	return n.outputs[:rows*n.width], nil
 }
@@ -177,7 +186,7 @@ func (n *Network) Backward(dOutputs []float32) error {
 	for _, l := range n.lstms {
 		clear(l.dOutput[:n.rows*l.width])
 	}
-	n.run(backward)
+	n.runBackward()
 	n.backwardLSTMs()
 	n.dOut = nil
 	return nil

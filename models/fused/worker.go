@@ -1,11 +1,10 @@
 package fused
 
-// A worker takes shards of a batch and computes them tile by tile.
+// A worker computes parts of a batch tile by tile.
 type worker struct {
 	net *Network
 	k   kernels
 	tile
-	start func()      // takes shards; stored, so that starting a goroutine allocates nothing
 	d, d2 []float32   // gradients of a tile's activations and of those a layer below
 	tops  [][]float32 // gradients of the results of each tower that others pool; nil for the rest
 	dz    []float32   // gradients of the z of SAGE and GCN layers
@@ -20,10 +19,6 @@ func newWorker(n *Network) *worker {
 		items *= n.spec.Nodes.N
 	}
 	w := &worker{net: n, k: n.k.kernels, d: aligned(items * widest), d2: aligned(items * widest)}
-	w.start = func() {
-		defer n.running.Done()
-		w.takeShards()
-	}
 	if n.nodes != nil && n.nodes.joined {
 		w.dz = aligned(items * n.widest)
 	}
@@ -55,8 +50,8 @@ type tile struct {
 	first     bool // its shard is the first of the batch
 }
 
-// forward computes the outputs of rows lo to hi.
-func (w *worker) forward(lo, hi int) {
+// forward computes the outputs of towers and free heads for rows lo to hi.
+func (w *worker) forward(towers []*tower, free []*freeHead, lo, hi int) {
 	n := w.net
 	for ; lo < hi; lo += n.tile {
 		w.lo, w.rows = lo, min(n.tile, hi-lo)
@@ -66,29 +61,29 @@ func (w *worker) forward(lo, hi int) {
 		if n.nodes != nil {
 			n.nodes.gather(n.obs, lo, lo+w.rows)
 		}
-		for _, tw := range n.towers {
+		for _, tw := range towers {
 			tw.forward(w)
 		}
-		for _, h := range n.free {
+		for _, h := range free {
 			h.forward(w)
 		}
 	}
 }
 
-// backward sets the gradients of a shard, rows lo to hi, in grads or, for the first, in
+// backward sets the gradients of a group's shard, rows lo to hi, in grads or, for the first, in
 // Param.Grad.
-func (w *worker) backward(lo, hi int) {
+func (w *worker) backward(g *group, lo, hi int) {
 	n := w.net
 	w.set, w.first = true, lo == 0
 	for ; lo < hi; lo += n.tile {
 		w.lo, w.rows = lo, min(n.tile, hi-lo)
-		for _, top := range w.tops {
-			clear(top)
+		for _, tw := range g.towers {
+			clear(w.tops[tw.index])
 		}
-		for i := len(n.towers) - 1; i >= 0; i-- { // a tower that pools another comes after it
-			n.towers[i].backward(w)
+		for i := len(g.towers) - 1; i >= 0; i-- { // a tower that pools another comes after it
+			g.towers[i].backward(w)
 		}
-		for _, h := range n.free {
+		for _, h := range g.free {
 			h.backward(w)
 		}
 		w.set = false

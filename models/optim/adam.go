@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/team"
 )
 
 // AdamConfig holds Adam's constants.
@@ -27,7 +28,20 @@ type Adam struct {
 	params []models.Param
 	step   int64
 	m, v   slot
+
+	team   *team.Team
+	chunks []chunk
+	now    adamStep                // the step in work
+	share  func(worker, chunk int) // applies it
 }
+
+// A chunk is a range of a parameter's elements.
+type chunk struct{ param, lo, hi int }
+
+const (
+	chunkSize = 1 << 12 // elements of a chunk; whole vectors
+	minShared = 1 << 15 // parameters that are worth several goroutines
+)
 
 var _ Optimizer = (*Adam)(nil)
 
@@ -38,6 +52,27 @@ func NewAdam(params []models.Param, cfg AdamConfig) *Adam {
 		panic(fmt.Sprintf("optim: constants of Adam out of range: %+v", cfg))
 	}
 	return &Adam{cfg: cfg, params: params, m: newSlot("exp_avg", params), v: newSlot("exp_avg_sq", params)}
+}
+
+// Share lets the workers of t make steps of many parameters. It changes no result.
+func (a *Adam) Share(t *team.Team) {
+	a.team, a.chunks, a.share = t, nil, a.stepChunk
+	total := 0
+	for i, p := range a.params {
+		total += len(p.Value)
+		for lo := 0; lo < len(p.Value); lo += chunkSize {
+			a.chunks = append(a.chunks, chunk{i, lo, min(lo+chunkSize, len(p.Value))})
+		}
+	}
+	if total < minShared {
+		a.team = nil
+	}
+}
+
+func (a *Adam) stepChunk(_, i int) {
+	c := a.chunks[i]
+	p := &a.params[c.param]
+	a.now.apply(p.Value[c.lo:c.hi], p.Grad[c.lo:c.hi], a.m.values[c.param][c.lo:c.hi], a.v.values[c.param][c.lo:c.hi])
 }
 
 // Step implements [Optimizer].
@@ -51,6 +86,11 @@ func (a *Adam) Step(lr float64) {
 		beta1: float32(a.cfg.Beta1), rest1: float32(1 - a.cfg.Beta1),
 		beta2: float32(a.cfg.Beta2), rest2: float32(1 - a.cfg.Beta2),
 		size: float32(lr / correction1), root: float32(correction2), eps: float32(a.cfg.Eps),
+	}
+	if a.team.Workers() > 1 {
+		a.now = k
+		a.team.Do(len(a.chunks), a.share)
+		return
 	}
 	for i, p := range a.params {
 		k.apply(p.Value, p.Grad, a.m.values[i], a.v.values[i])

@@ -1,0 +1,223 @@
+// Package team lets several goroutines share a job of many short parts, such as the rows of a minibatch.
+//
+// A job of a training takes some microseconds to some milliseconds, and the next one follows at once. A
+// goroutine that sleeps takes as long to wake. The helpers of a [Team] therefore look for further jobs until
+// [Team.Rest], or a while without one, ends them. The next job starts them again: nothing has to be closed.
+//
+// Which worker computes which part differs from run to run. Jobs whose parts write different memory give
+// the same results with any number of workers.
+package team
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+const (
+	// spinning is the number of rounds that a helper waits for a job: some 100 µs.
+	spinning = 512
+	// looks is the number of times that a round looks before it lets other goroutines run.
+	looks = 64
+)
+
+// A Team is a caller and its helpers. Nil is a team without helpers. A Team serves one caller at a time, and a
+// part of a job must not give it another job.
+type Team struct {
+	helpers []*helper
+	active  atomic.Int64 // helpers that may take parts
+
+	job   func(worker, part int)
+	parts int64
+	// untaken counts the parts that nobody has begun, and opens a job: job and parts stay as they are until
+	// unfinished, the number of parts that have not returned, is 0.
+	untaken, unfinished atomic.Int64
+	lanes               atomic.Uint64 // likewise, the lanes that nobody has begun: bit i is lane i
+
+	resting  atomic.Bool // helpers shall end
+	waiting  atomic.Bool // the caller sleeps until finished
+	finished chan struct{}
+	panicked atomic.Pointer[any] // of a part
+}
+
+// A helper is a goroutine that comes and goes.
+type helper struct {
+	alive atomic.Bool
+	start func() // stored, so that starting the goroutine allocates nothing
+}
+
+// New returns a team of one worker, the caller.
+func New() *Team { return &Team{finished: make(chan struct{}, 1)} }
+
+// SetWorkers sets the number of workers, the caller among them. Less than one counts as one.
+func (t *Team) SetWorkers(workers int) {
+	for i := len(t.helpers) + 1; i < workers; i++ {
+		h := &helper{}
+		h.start = func() { t.help(h, i) }
+		t.helpers = append(t.helpers, h)
+	}
+	t.active.Store(int64(max(workers, 1) - 1))
+}
+
+// Workers returns the number of workers.
+func (t *Team) Workers() int {
+	if t == nil {
+		return 1
+	}
+	return int(t.active.Load()) + 1
+}
+
+// Do calls f for the parts from 0 to parts-1 and returns when all calls have. Parts are begun in this order.
+// No two calls at one time have the same worker, a number below Workers. Do panics with the first value that a
+// part panics with. It allocates nothing.
+func (t *Team) Do(parts int, f func(worker, part int)) {
+	helpers := min(t.Workers(), parts) - 1
+	if helpers < 1 {
+		for part := range parts {
+			f(0, part)
+		}
+		return
+	}
+	t.job, t.parts = f, int64(parts)
+	t.unfinished.Store(int64(parts))
+	t.untaken.Store(int64(parts))
+	t.wake(helpers)
+	for t.take(0) {
+	}
+	t.wait()
+}
+
+// Lanes is Do for Workers parts at most, of which worker i computes part i each time, so that the memory of a
+// part stays in the caches of one processor. The caller computes those that no helper has begun when it has
+// ended its own.
+func (t *Team) Lanes(lanes int, f func(worker, lane int)) {
+	if lanes < 2 || lanes > min(t.Workers(), maxLanes) {
+		t.Do(lanes, f)
+		return
+	}
+	t.job = f
+	t.unfinished.Store(int64(lanes))
+	t.lanes.Store(1<<lanes - 1)
+	t.wake(lanes - 1)
+	for lane := range lanes {
+		t.takeLane(0, lane)
+	}
+	t.wait()
+}
+
+// maxLanes is the number of bits of Team.lanes, less one that Lanes needs.
+const maxLanes = 63
+
+// wake starts the first helpers that are not looking for work.
+func (t *Team) wake(helpers int) {
+	t.resting.Store(false)
+	for _, h := range t.helpers[:helpers] {
+		if !h.alive.Load() {
+			h.alive.Store(true)
+			go h.start()
+		}
+	}
+}
+
+// takeLane computes a lane if nobody has begun it.
+func (t *Team) takeLane(worker, lane int) bool {
+	for {
+		open := t.lanes.Load()
+		if open&(1<<lane) == 0 {
+			return false
+		}
+		if t.lanes.CompareAndSwap(open, open&^(1<<lane)) {
+			t.compute(worker, lane)
+			return true
+		}
+	}
+}
+
+// wait returns when all parts of the job have returned.
+func (t *Team) wait() {
+	t.await()
+	t.job = nil
+	if p := t.panicked.Swap(nil); p != nil {
+		panic(*p)
+	}
+}
+
+// Rest ends the helpers until the next job, so that other goroutines get their processors at once.
+func (t *Team) Rest() {
+	if t != nil {
+		t.resting.Store(true)
+	}
+}
+
+// take computes a part, if one is left.
+func (t *Team) take(worker int) bool {
+	for {
+		n := t.untaken.Load()
+		if n == 0 {
+			return false
+		}
+		if t.untaken.CompareAndSwap(n, n-1) {
+			t.compute(worker, int(t.parts-n))
+			return true
+		}
+	}
+}
+
+func (t *Team) compute(worker, part int) {
+	defer func() {
+		if p := recover(); p != nil {
+			first := p // only a panic allocates
+			t.panicked.CompareAndSwap(nil, &first)
+		}
+		if t.unfinished.Add(-1) == 0 && t.waiting.CompareAndSwap(true, false) {
+			t.finished <- struct{}{}
+		}
+	}()
+	t.job(worker, part)
+}
+
+// help takes parts until none has come for a while.
+func (t *Team) help(h *helper, worker int) {
+	defer h.alive.Store(false)
+	for idle := 0; idle < spinning && !t.resting.Load(); idle++ {
+		for range looks {
+			for int64(worker) <= t.active.Load() && (t.takeLane(worker, worker) || t.take(worker)) {
+				idle = 0
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
+// await returns when unfinished is 0.
+func (t *Team) await() {
+	for range spinning {
+		for range looks {
+			if t.unfinished.Load() == 0 {
+				return
+			}
+		}
+		runtime.Gosched()
+	}
+	t.waiting.Store(true)
+	if t.unfinished.Load() == 0 && t.waiting.CompareAndSwap(true, false) {
+		return
+	}
+	<-t.finished
+}
+
+// A Lender has a team that others may use while it does not.
+type Lender interface{ Team() *Team }
+
+// Of returns the team of x, or nil if x has none.
+func Of(x any) *Team {
+	if l, ok := x.(Lender); ok {
+		return l.Team()
+	}
+	return nil
+}
+
+// Blocks returns the number of blocks of that size, the last of which may be smaller, that n elements fill.
+func Blocks(n, size int) int { return (n + size - 1) / size }
+
+// Block returns the elements of a block: those from lo up to but not including hi.
+func Block(block, n, size int) (lo, hi int) { return block * size, min((block+1)*size, n) }
