@@ -281,6 +281,7 @@ def test_a_state_after_a_second_of_requests(monkeypatch: pytest.MonkeyPatch) -> 
         vector.policy("random")
         log.cost = 9.0
         assert step() == ["make", "load", "policy", "step"]
+        assert log.cost > 9.0  # nobody asked
 
 
 def test_states_end_what_was_torn() -> None:
