@@ -27,6 +27,7 @@ from kubernasium.launcher import Server
 
 if TYPE_CHECKING:
     from kubernasium.env import Env
+    from kubernasium.policy import Policy
     from kubernasium.registration import register
     from kubernasium.vector import VectorEnv, make_vec
 
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Env",
     "KubernasiumError",
+    "Policy",
     "Server",
     "VectorEnv",
     "errors",
@@ -44,6 +46,7 @@ __all__ = [
 
 _LAZY = {
     "Env": "kubernasium.env",
+    "Policy": "kubernasium.policy",
     "VectorEnv": "kubernasium.vector",
     "make_vec": "kubernasium.vector",
     "register": "kubernasium.registration",
@@ -51,7 +54,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports names that need Gymnasium at their first use."""
+    """Imports names at their first use: most need Gymnasium."""
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

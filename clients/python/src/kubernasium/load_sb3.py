@@ -25,25 +25,23 @@ training. A model of REINFORCE becomes an A2C, which has the same network.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import inspect
 import json
 import warnings
 from pathlib import Path
 from typing import Any
 
+import torch
 from gymnasium import spaces
-from safetensors.torch import load as load_tensors
 from sb3_contrib import RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from torch import Tensor
 
-from kubernasium.errors import KubernasiumError
+from kubernasium import model_file
+from kubernasium.model_file import ModelError
 from kubernasium.sb3_policies import ACTIVATIONS, Nodes, Observation, RecurrentSpecPolicy, SpecDQNPolicy, SpecPolicy
 from kubernasium.spaces import from_description
-
-FORMAT = 2  # the newest format of checkpoints that is read
 
 _CLASSES: dict[str, type[BaseAlgorithm]] = {
     "ppo": PPO,
@@ -60,10 +58,6 @@ _SCHEDULES = {"learning_rate", "clip_range", "clip_range_vf"}
 _ZERO_IS_NONE = {"clip_range_vf", "target_kl"}
 
 
-class ModelError(KubernasiumError):
-    """A file is no model, is damaged, or has what Stable-Baselines3 cannot express."""
-
-
 class LinearSchedule:
     """A hyperparameter that falls linearly to 0, as Stable-Baselines3 calls it."""
 
@@ -76,53 +70,13 @@ class LinearSchedule:
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Reads a model file.
-
-    Args:
-        path: of a safetensors file.
-
-    Returns:
-        What the file says of the model, and its tensors by name.
+    """Reads a model file as `kubernasium.model_file` does, with tensors of PyTorch.
 
     Raises:
         ModelError: the file is truncated, altered, not a model of ours, or of a newer format.
     """
-    data = Path(path).read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    try:
-        metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
-        tensors = load_tensors(data)
-    except Exception as error:
-        raise ModelError(f"{path} is no whole safetensors file: {error}") from error
-    if "kubernasium" not in metadata:
-        raise ModelError(f"{path} is no model of Kubernasium's trainer: its metadata lack 'kubernasium'")
-    meta = json.loads(metadata["kubernasium"])
-    if not 1 <= meta["format"] <= FORMAT:
-        raise ModelError(f"{path} has format {meta['format']}, this version reads 1 to {FORMAT}")
-    _check_digest(path, data, 8 + size, metadata, meta["format"])
-    return meta, tensors
-
-
-def _check_digest(path: str | Path, data: bytes, begin: int, metadata: dict[str, str], version: int) -> None:
-    """Compares the SHA-256 in the metadata with that of the file, whose tensors begin at begin.
-
-    That of format 2 is of the whole file with zeros in place of its own digits; that of format 1 is
-    of the tensors only.
-
-    Raises:
-        ModelError: they differ, or a file of format 2 has none.
-    """
-    if version == 1:
-        want, digest = metadata.get("sha256"), hashlib.sha256(data[begin:]).hexdigest()
-        if want not in (None, digest):
-            raise ModelError(f"{path} was altered: the SHA-256 of its data is {digest}, not {want}")
-        return
-    want = metadata.get("digest", "")
-    head, key, rest = data[:begin].partition(f'"digest":"{want}"'.encode())
-    zeros = f'"digest":"{"0" * len(want)}"'.encode()
-    digest = hashlib.sha256(head + zeros + rest + data[begin:]).hexdigest()
-    if not key or digest != want:
-        raise ModelError(f"{path} was altered: the SHA-256 of header and data is {digest}, not {want or 'there'}")
+    meta, tensors = model_file.read(path)
+    return meta, {name: torch.from_numpy(tensor) for name, tensor in tensors.items()}
 
 
 def load(path: str | Path, env: Any = None, device: str = "cpu", **kwargs: Any) -> BaseAlgorithm:

@@ -39,7 +39,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import Tensor, nn
 
-from kubernasium.load_sb3 import FORMAT, ModelError
+from kubernasium.model_file import FORMAT, ModelError
 from kubernasium.sb3_policies import ACTIVATIONS, Observation
 
 _ALGORITHMS: dict[type[BaseAlgorithm], str] = {PPO: "ppo", A2C: "a2c", DQN: "dqn", RecurrentPPO: "ppo_lstm"}
