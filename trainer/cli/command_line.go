@@ -16,7 +16,7 @@ func CommandLine(cmd *cobra.Command) string {
 			return
 		}
 		switch f.Name {
-		case "log-folder", "json", "n-jobs":
+		case "log-folder", "json", "n-jobs", "n-threads":
 			return
 		}
 		values := []string{f.Value.String()}

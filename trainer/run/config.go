@@ -7,6 +7,7 @@ const CurvePoints = 20
 type Config struct {
 	Algo, Env     string
 	Engine        string
+	NThreads      int // goroutines that share a training; 0: GOMAXPROCS, divided among trainings at one time. It changes no result
 	Params        Hyperparams
 	EnvKwargs     map[string]any
 	EvalEnvKwargs map[string]any

@@ -26,6 +26,15 @@ func (l *Learner) Close() error {
 	return err
 }
 
+// SetWorkers lets that many goroutines share the work of the networks that can share it.
+func (l *Learner) SetWorkers(workers int) {
+	for _, n := range l.Nets {
+		if s, ok := n.(interface{ SetWorkers(int) }); ok {
+			s.SetWorkers(workers)
+		}
+	}
+}
+
 // NewLearner returns a learner of the algorithm with new weights.
 func NewLearner(algo string, h Hyperparams, env agents.EnvInfo, engine string, seed uint64) (*Learner, error) {
 	a, err := algorithms.Get(algo)

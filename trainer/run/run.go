@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -84,6 +86,7 @@ func New(ctx context.Context, spec *envs.Spec, c Config, out io.Writer) (*Run, e
 	obs, act := r.v.Spaces()
 	r.Learner, err = NewLearner(c.Algo, c.Params, agents.EnvInfo{ID: spec.ID, Kwargs: c.EnvKwargs, Obs: obs, Act: act, NumEnvs: c.Params.NEnvs}, c.Engine, c.Seed)
 	if err == nil {
+		r.Learner.SetWorkers(cmp.Or(c.NThreads, runtime.GOMAXPROCS(0)))
 		err = r.openFolder()
 	}
 	if err != nil {

@@ -124,6 +124,9 @@ func TrainSeeds(ctx context.Context, spec *envs.Spec, c Config, seeds []uint64, 
 	if jobs == 0 {
 		jobs = runtime.GOMAXPROCS(0)
 	}
+	if c.NThreads == 0 {
+		c.NThreads = max(1, runtime.GOMAXPROCS(0)/min(jobs, len(seeds)))
+	}
 	if c.Shared.File != "" {
 		return c.trainShared(ctx, spec, seeds, jobs, out)
 	}

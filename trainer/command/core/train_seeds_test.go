@@ -52,6 +52,7 @@ func TestSeedsErrors(t *testing.T) {
 		{[]string{"train", "--seeds", "5..1"}, "want a range such as 1..5"},
 		{[]string{"train", "--seeds", "1..2", "--seed", "1"}, "goes without --seed"},
 		{[]string{"train", "--seeds", "1..2", "--n-jobs", "-1"}, "--n-jobs -1"},
+		{[]string{"train", "--n-threads", "-1"}, "--n-threads -1"},
 		{[]string{"train", "--seeds", "1..2", "--params", "batch_size:100", "-f", t.TempDir()}, "no multiple of batch_size 100"},
 		{[]string{"train", "--reward-threshold", "5", "--eval-freq", "0"}, "--eval-freq 0"},
 		{[]string{"enjoy"}, "want one of --model and --baseline"},
