@@ -238,7 +238,7 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
 	$(CACHE)/venv-client/bin/python -m pytest -p no:cacheprovider -q tools/test_bench_peers.py tools/test_transfer.py --dist .
-	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run TestStableBaselines3 ./trainer/command/core
+	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run 'TestStableBaselines3|TestPythonPolicy' ./trainer/command/core
 
 AXE := $(CACHE)/axe/axe_playwright_python/axe.min.js
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/host/hosttest"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/minari"
 	"github.com/kubernasium/kubernasium/trainer/run"
@@ -121,5 +123,31 @@ func TestDatasetRefusals(t *testing.T) {
 		if _, _, err := execute(t, context.Background(), args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("trainer %s: %v, want an error with %q", strings.Join(args, " "), err, want)
 		}
+	}
+}
+
+// TestRecordOnServer: the episodes of a server are those of this process: a baseline's own steps and random ones between
+// them, and a model's.
+func TestRecordOnServer(t *testing.T) {
+	url := hosttest.Start(t).WS
+	for name, policy := range map[string][]string{
+		"baseline": {"--env", "k8s/GangWindow-v0", "--env-kwargs", "steps:30", "--policy", "static_3", "--epsilon", "0.3"},
+		"model":    {"--model", "../../../models/pretrained/classic-CartPole-v1/ppo.safetensors", "--epsilon", "0.3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := func(more ...string) []byte {
+				t.Helper()
+				path := filepath.Join(t.TempDir(), "t.safetensors")
+				mustExecute(t, append(append([]string{"record", "-n", "200", "--out", path}, policy...), more...)...)
+				data, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return data
+			}
+			if here, there := file(), file("--url", url); !bytes.Equal(here, there) {
+				t.Errorf("%d bytes recorded here and %d other ones at a server, want the same", len(here), len(there))
+			}
+		})
 	}
 }

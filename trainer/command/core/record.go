@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
@@ -45,7 +44,8 @@ type recording struct {
 	epsilon       float64        // probability of a random action in place of the policy's
 	steps         int
 	seed          uint64
-	out, dataset  string // at least one of them
+	urls          []string // of a server to play on; nil is in this process
+	out, dataset  string   // at least one of them
 }
 
 func newRecord() *cobra.Command {
@@ -67,6 +67,7 @@ rewards, terminations, truncations, action_masks, next_action_masks.`,
   trainer train --algo cql --dataset cartpole/mixed-v0
   trainer record --env k8s/PodBalance-v0 --policy Greedy -n 20000 --out greedy.safetensors
   trainer record --model models/pretrained/k8s-GangWindow-v0/ppo.safetensors -n 20000 --out ppo-steps.safetensors
+  trainer record --env k8s/PodBalanceKwok-v0 --policy Greedy -n 200 --dataset kwok/greedy-v0 --url ws://127.0.0.1:8765
   trainer train --algo dqn --env k8s/PodBalance-v0 --transitions greedy.safetensors`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,6 +106,7 @@ rewards, terminations, truncations, action_masks, next_action_masks.`,
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.IntVarP(&c.steps, "steps", "n", 10000, "transitions to record")
 	f.Uint64Var(&c.seed, "seed", 0, "random seed of the episodes")
+	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765")
 	f.StringVar(&c.out, "out", "", "file to write, for train --transitions")
 	f.StringVar(&c.dataset, "dataset", "", "dataset of Minari to write, such as cartpole/mixed-v0, or its folder with a leading ./ or /")
 	return cmd
@@ -113,11 +115,13 @@ rewards, terminations, truncations, action_masks, next_action_masks.`,
 // recorder plays one environment and keeps its transitions.
 type recorder struct {
 	recording
-	v      *envs.Vec
-	player agents.Policy
-	act    space.Space
-	rng    *rand.Rand
-	t      replay.Transitions
+	v envs.VecEnv
+	// following is v, or carries out the whole choice of a baseline at a server.
+	following envs.VecEnv
+	player    agents.Policy
+	act       space.Space
+	rng       *rand.Rand
+	t         replay.Transitions
 }
 
 // record plays one environment and writes its transitions.
@@ -127,11 +131,11 @@ func (c recording) record(ctx context.Context) (*recordResult, error) {
 			return nil, err
 		}
 	}
-	spec, err := play.Lookup(ctx, c.env, nil)
+	spec, err := play.Lookup(ctx, c.env, c.urls)
 	if err != nil {
 		return nil, err
 	}
-	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: c.options, Autoreset: envs.SameStep})
+	v, err := play.OpenEnvs(ctx, spec, 1, envs.VecOptions{Options: c.options, Autoreset: envs.SameStep}, c.urls)
 	if err != nil {
 		return nil, err
 	}
@@ -141,19 +145,14 @@ func (c recording) record(ctx context.Context) (*recordResult, error) {
 	if !discrete && c.out != "" {
 		return nil, fmt.Errorf("record: %s has actions of kind %s, want discrete, which %s learns from; --dataset records all", spec.ID, act.Describe().Kind, run.OffPolicyNames())
 	}
-	r := &recorder{recording: c, v: v, act: act, rng: rand.New(pcg.New(c.seed ^ recordStream))}
-	if c.model == "" {
-		r.player, err = baseline.New(v, c.policy, c.seed)
-	} else {
-		var m *play.Model
-		if m, err = play.ReadModelFor(c.model, v); err == nil {
-			defer m.Net.Close()
-			r.player, c.policy = m, m.Meta.Algo
-		}
-	}
+	conf := play.Config{Model: c.model, Baseline: c.policy, Seed: c.seed}
+	r := &recorder{recording: c, v: v, following: conf.Follow(ctx, v), act: act, rng: rand.New(pcg.New(c.seed ^ recordStream))}
+	name, player, closePlayer, err := play.OpenPolicy(ctx, r.following, conf)
 	if err != nil {
 		return nil, err
 	}
+	defer closePlayer()
+	r.player, c.policy = player, name
 	res := &recordResult{File: c.out, Dataset: c.dataset, Env: spec.ID, Policy: c.policy}
 	err = r.play(ctx, res)
 	t := r.t
@@ -223,7 +222,11 @@ func (r *recorder) step(ctx context.Context, b *envs.Batch) (*envs.Batch, error)
 		r.act.Sample(r.rng, mask, action)
 	}
 	obs, mask := slices.Clone(b.Obs), slices.Clone(b.Mask)
-	b, err := r.v.Step(ctx, action)
+	v := r.following
+	if random {
+		v = r.v
+	}
+	b, err := v.Step(ctx, action)
 	if err != nil {
 		return nil, err
 	}
