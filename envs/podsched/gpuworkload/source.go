@@ -22,7 +22,7 @@ const MaxNodeGPUs = 8
 type Config struct {
 	Nodes         string           // file of the node list; empty takes a cluster composed as the published one
 	Pods          []string         // files of pod lists, of which each instance draws one; empty generates pods
-	Assumed       gpushare.Assumed // CPU and memory where the files give none
+	Assumed       gpushare.Assumed // CPU and memory where the trace gives none
 	Trace         string           // recording of a cluster, whose nodes and pods are played in place of Nodes and Pods
 	Declared      bool             // outlooks are of the law or of the training part of a recording; else of the very pods that are played, or recorded
 	ReferenceSeed int              // plays the reference's workload of this random seed on all nodes; -1 draws a workload for each instance
