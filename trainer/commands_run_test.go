@@ -149,7 +149,7 @@ func prepareFolder(t *testing.T, commands map[string]documented) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	for _, folder := range []string{"models/pretrained", "kwok/kubeyaml/testdata"} {
+	for _, folder := range []string{"models/pretrained", "kwok/kubeyaml/testdata", "envs/podsched/gpushare/testdata"} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
