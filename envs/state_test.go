@@ -14,8 +14,8 @@ import (
 
 const roomy = 1 << 20
 
-// What a vector returns after LoadState in another vector is what the first one returns: of rows in the middle of an
-// episode, at its end, after it, and before their first reset; with any number of shards, and where failures are isolated.
+// TestStateReturns: after LoadState, a vector returns what the saved one returns. Its rows are in the middle of an episode, at
+// its end, after it, or before their first reset. The number of shards does not matter, nor do isolated failures.
 func TestStateReturns(t *testing.T) {
 	for _, mode := range []envs.AutoresetMode{envs.NextStep, envs.SameStep, envs.Disabled} {
 		for step := range 8 { // the episodes of two rows end with step 5

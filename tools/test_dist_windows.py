@@ -1,7 +1,7 @@
 """Runs the program of Windows from its wheel under Wine: pytest tools/test_dist_windows.py --dist FOLDER.
 
-FOLDER holds the wheel of Windows on x86-64. Python is that of this machine without unix sockets, as on Windows. What the
-program prints was printed on Linux before: docs/install.md has it.
+FOLDER holds the wheel of Windows on x86-64. Python is that of this machine without unix sockets, as on Windows. What
+the program prints was printed on Linux before: docs/install.md has it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_prints_what_linux_prints(windows: Path) -> None:
 
 
 def test_trains_as_on_linux(windows: Path, tmp_path: Path) -> None:
-    """A training that goes on from a checkpoint has the bytes of a whole one on Linux."""
+    """A resumed training writes the same model, byte for byte, as an uninterrupted one on Linux."""
     train = "train --algo ppo --env classic/CartPole-v1 --seed 1 -n 4000 --save-freq 2000"
     run(windows, f"kubernasium {train}")
     (folder,) = windows.glob("logs/ppo/*")

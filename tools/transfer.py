@@ -24,7 +24,7 @@ ENV = "k8s/GPUPodScheduling-v0"
 LISTS = ["default", "gpuspec10", "multigpu20", "gpushare40"]
 GENERATOR = "generator"
 SHIPPED = "models/pretrained/k8s-GPUPodScheduling-v0/ppo.safetensors"
-FIXED = ["FGD", "WeightedFGD"]  # the second is what differences are taken to
+FIXED = ["FGD", "WeightedFGD"]  # differences are to the second
 METRICS = ["alloc_100_pct", "alloc_pct"]
 AT = ["100", "130"]  # percent arrived of these
 # The settings of "A trained policy" on docs/results/gpu.md; the budget is smaller, and pods are bound as in the source.
