@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -45,9 +46,10 @@ func main() {
 	nEnvs := flag.Int("n-envs", 8, "environments")
 	steps := flag.Int("steps", 100_000, "environment steps, or updates")
 	batch := flag.Int("batch", 64, "rows of an update, with --algo update")
+	seconds := flag.Float64("seconds", 0, "train, instead of --steps, for whole rollouts until so many seconds have passed since the end of the first, which is not measured")
 	save := flag.String("save", "", "checkpoint to write at the end, for two builds to be compared; steps must fill whole rollouts")
 	flag.Parse()
-	r, err := run(*algo, *env, *config, *kwargs, *nEnvs, *steps, *batch, *save)
+	r, err := run(*algo, *env, *config, *kwargs, *nEnvs, *steps, *batch, *seconds, *save)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(r)
 	}
@@ -57,7 +59,7 @@ func main() {
 	}
 }
 
-func run(algo, id, config, kwargs string, nEnvs, steps, batch int, save string) (report, error) {
+func run(algo, id, config, kwargs string, nEnvs, steps, batch int, seconds float64, save string) (report, error) {
 	if algo == "update" {
 		return updates(steps, batch)
 	}
@@ -75,6 +77,9 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, save string) 
 		return report{}, err
 	}
 	defer v.Close()
+	if seconds > 0 {
+		steps = math.MaxInt32 // of a schedule
+	}
 	obs, act := v.Spaces()
 	info := agents.EnvInfo{ID: id, Kwargs: options, Obs: obs, Act: act, NumEnvs: nEnvs}
 	l, kernels, err := newLearner(algo, config, info, steps)
@@ -90,6 +95,7 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, save string) 
 	r := report{Kernels: kernels}
 	var returns lastReturns
 	begun, cpu := time.Now(), cputime.Used().Seconds()
+	measured := seconds == 0
 	for r.Steps < steps {
 		if err := l.Act(b, actions); err != nil {
 			return r, err
@@ -100,11 +106,19 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, save string) 
 		if err := l.Observe(b); err != nil {
 			return r, err
 		}
-		if _, err := l.Update(); err != nil {
+		metrics, err := l.Update()
+		if err != nil {
 			return r, err
 		}
 		r.Steps += nEnvs
 		returns.add(b)
+		if seconds > 0 && metrics != nil {
+			if !measured {
+				measured, r.Steps, begun, cpu = true, 0, time.Now(), cputime.Used().Seconds()
+			} else if time.Since(begun).Seconds() >= seconds {
+				break
+			}
+		}
 	}
 	r.Wall, r.CPU, r.Return = time.Since(begun).Seconds(), cputime.Used().Seconds()-cpu, returns.mean()
 	if save != "" {
