@@ -14,16 +14,16 @@ programs=("$program" ${BEFORE:+"$(readlink -f "$BEFORE")"})
 read -r -a cores <<<"${CORES:-$(for n in 1 2 4 8 16; do [ "$n" -le "$(nproc)" ] && echo -n "$n "; done)}"
 
 # label; environment; n; options; algorithm; hyperparameters
-settings='CartPole, 1,024 × 128 / 16,384|classic/CartPole-v1|1024|{}|ppo|{"n_steps": 128, "batch_size": 16384}
-CartPole, 1,024 × 32 / 16,384, two towers of 256 and 256, 4 epochs|classic/CartPole-v1|1024|{}|ppo|{"n_steps": 32, "batch_size": 16384, "n_epochs": 4, "net_arch": [256, 256]}
-CartPole, 64 × 128 / 1,024|classic/CartPole-v1|64|{}|ppo|{"n_steps": 128, "batch_size": 1024}
-CartPole, 8 × 1,024 / 256|classic/CartPole-v1|8|{}|ppo|{"n_steps": 1024, "batch_size": 256}
-GangWindow, 16 × 128 / 256|k8s/GangWindow-v0|16|{}|ppo|{"n_steps": 128, "batch_size": 256}
-GangWindow, 64 × 128 / 1,024|k8s/GangWindow-v0|64|{}|ppo|{"n_steps": 128, "batch_size": 1024}
-GPUPodScheduling, 16 × 128 / 512, NodePolicy|k8s/GPUPodScheduling-v0|16|{}|ppo|{"n_steps": 128, "batch_size": 512, "policy": "NodePolicy"}
-512 numbers, 65 masked actions, 64 × 128 / 2,048|toy/Wide-v0|64|{}|ppo|{"n_steps": 128, "batch_size": 2048}
+settings='CartPole, 1,024 × 128 / 16,384|classic/CartPole-v1|1024|{}|ppo|{"n_steps": 128, "batch_size": 16384, "n_epochs": 1}
+CartPole, 1,024 × 32 / 16,384, towers of 256 and 256|classic/CartPole-v1|1024|{}|ppo|{"n_steps": 32, "batch_size": 16384, "n_epochs": 4, "net_arch": [256, 256]}
+CartPole, 64 × 128 / 1,024|classic/CartPole-v1|64|{}|ppo|{"n_steps": 128, "batch_size": 1024, "n_epochs": 4}
+CartPole, 8 × 1,024 / 256|classic/CartPole-v1|8|{}|ppo|{"n_steps": 1024, "batch_size": 256, "n_epochs": 2}
+GangWindow, 16 × 128 / 256|k8s/GangWindow-v0|16|{}|ppo|{"n_steps": 128, "batch_size": 256, "n_epochs": 4}
+GangWindow, 64 × 128 / 1,024|k8s/GangWindow-v0|64|{}|ppo|{"n_steps": 128, "batch_size": 1024, "n_epochs": 4}
+GPUPodScheduling, 16 × 128 / 512, NodePolicy|k8s/GPUPodScheduling-v0|16|{}|ppo|{"n_steps": 128, "batch_size": 512, "n_epochs": 4, "policy": "NodePolicy", "net_arch": [32, 32]}
+512 numbers, 65 masked actions, 64 × 128 / 2,048|toy/Wide-v0|64|{}|ppo|{"n_steps": 128, "batch_size": 2048, "n_epochs": 4}
 CartPole, 256 × 32, A2C|classic/CartPole-v1|256|{}|a2c|{"n_steps": 32}
-CartPole, 64 × 128 / 2,048, LSTMs of 64|classic/CartPole-v1|64|{}|ppo_lstm|{"n_steps": 128, "batch_size": 2048, "lstm_hidden_size": 64}'
+CartPole, 64 × 128 / 2,048, LSTMs of 64|classic/CartPole-v1|64|{}|ppo_lstm|{"n_steps": 128, "batch_size": 2048, "n_epochs": 4, "lstm_hidden_size": 64}'
 
 median() { sort -n | awk '{x[NR] = $1} END {print (x[int((NR + 1) / 2)] + x[int(NR / 2) + 1]) / 2}'; }
 
