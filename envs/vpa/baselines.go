@@ -90,8 +90,8 @@ func sharedBaselines() []envs.Baseline {
 
 // follow returns a function that makes the policy of a recommender. On the continuous environment
 // the policy leaves a plan with the exact recommendation beside the nearest action. On the discrete
-// one it takes the action of [encodeDiscrete] alone, unless exact. If an action holds for several
-// steps, the plan calls the recommender again at each.
+// one it leaves the nearest action alone, unless exact. If an action holds for several steps, the plan
+// calls the recommender again at each.
 func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
@@ -114,16 +114,9 @@ func follow(make func() recommender, exact bool) func(envs.Task) (envs.Policy, e
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			switch {
-			case t.dynamics.Node != nil:
-				t.codec.encodeSeparate(&r, t.admission.LimitsFor(&r), t.base, action)
-			case t.src.discrete:
-				action[0] = float32(encodeDiscrete(&r, t.rec.Target))
-				if !exact {
-					return nil
-				}
-			default:
-				t.codec.encode(&r, t.references(), action)
+			t.encode(&r, action)
+			if t.src.discrete && !exact {
+				return nil
 			}
 			t.plan = plan{given: r, use: true, follow: further}
 			return nil

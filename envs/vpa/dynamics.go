@@ -3,7 +3,6 @@ package vpa
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -82,15 +81,8 @@ func (t *Task) decide(ctx context.Context, action []float32, k int) {
 	case k > 0 && t.src.discrete: // its factors have been applied
 		r = t.rec
 		t.secure(&r)
-	case t.src.discrete:
-		r = decodeDiscrete(int(action[0]), t.rec.Target, t.admission.Low, t.admission.High)
-		t.secure(&r)
-	case t.dynamics.Node != nil:
-		r = t.codec.decodeSeparate(action, t.base)
-		t.secure(&r)
 	default:
-		r = t.codec.decode(action, t.references())
-		t.secure(&r)
+		r = t.decode(action)
 	}
 	t.flags.repaired = r.Repair()
 	t.flags.capped = t.admission.Cap(&r)
@@ -98,37 +90,4 @@ func (t *Task) decide(ctx context.Context, action []float32, k int) {
 		r.Limits, r.SetLimits = t.admission.LimitsFor(&r), true
 	}
 	t.rec = r
-}
-
-// references returns the amounts that elements of relative actions multiply: the peaks of the last
-// hour, or the elements of upstream's recommendation, and no less than the policy's least amounts.
-// They are 0 for encoding log, which reads none.
-func (t *Task) references() (of references) {
-	if t.opts.Encoding == EncodingLog {
-		return of
-	}
-	low, hour := t.admission.Low, &t.metrics.Hour
-	for i := range of {
-		cpu, mem := hour[0].Max(), hour[1].Max()
-		if t.opts.Encoding == EncodingUpstream {
-			u := &t.feed.latest
-			v := [...]cluster.Resources{u.Lower, u.Target, u.Upper, u.Uncapped}[i]
-			cpu, mem = float64(v.MilliCPU), float64(v.MemoryBytes)
-		}
-		of[i] = [2]float64{max(cpu, float64(low.MilliCPU)), max(mem, float64(low.MemoryBytes))}
-	}
-	return of
-}
-
-// secure raises the memory of an action's recommendation, if the option safety asks for it: all to
-// upstream's recommendation, the lower bound also to the peak of the last day, and the target also
-// to that peak and a margin. Limits are in proportion to the target.
-func (t *Task) secure(r *pods.Recommendation) {
-	if t.opts.Safety != SafetyMemory {
-		return
-	}
-	peak, up := t.metrics.Day[1].Max(), &t.feed.latest
-	r.Lower.MemoryBytes = max(r.Lower.MemoryBytes, up.Lower.MemoryBytes, int64(peak))
-	r.Target.MemoryBytes = max(r.Target.MemoryBytes, up.Target.MemoryBytes, int64(math.Ceil(margin*peak)))
-	r.Upper.MemoryBytes = max(r.Upper.MemoryBytes, up.Upper.MemoryBytes)
 }

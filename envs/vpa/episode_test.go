@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/envstest"
-	"github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 )
 
 func open(tb testing.TB, id string, opts map[string]any) *envs.Vec {
@@ -141,7 +141,7 @@ func TestOptimum(t *testing.T) {
 	path := usageFile(t, [2]float64{1000, 1024}, u, u, u)
 	opts := fixed(path, 3, map[string]any{"mode": "InPlaceOrRecreate", "min_allowed_cpu_m": 1, "min_allowed_memory_mib": 1})
 	v := open(t, discrete, opts)
-	n := len(vpa.Factors)
+	n := len(actions.Factors)
 	best := math.Inf(-1)
 	total := n * n * n * n * n * n
 	if testing.Short() {

@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 )
 
@@ -104,14 +105,14 @@ func TestUpstreamEncoding(t *testing.T) {
 	task := drawn(t, false, options)
 	play(t, task, "upstream", 300, func(int) {})
 	want := task.ledger.Weighted(&task.ledger.Total)
-	if got := constantly(t, drawn(t, false, options), make([]float32, 2*elements)); got != want || want == 0 {
+	if got := constantly(t, drawn(t, false, options), make([]float32, actions.Size)); got != want || want == 0 {
 		t.Errorf("actions of zeros cost %v, and upstream %v", got, want)
 	}
 	task = drawn(t, false, options)
 	if err := task.Begin(context.Background(), sim.New(), rand.New(pcg.New(1))); err != nil {
 		t.Fatal(err)
 	}
-	r := task.codec.decode([]float32{-1, 1, 0, .5, 1, 1, -.5, 0}, task.references())
+	r := task.decode([]float32{-1, 1, 0, .5, 1, 1, -.5, 0})
 	if got, want := r.Target, metrics.Scale(task.feed.latest.Target, 4); got != want {
 		t.Errorf("factors 4 of %+v give %+v", task.feed.latest.Target, got)
 	}
@@ -126,7 +127,7 @@ func TestSafety(t *testing.T) {
 	for _, discrete := range []bool{false, true} {
 		action := []float32{0, 0, 0, 0, -1, -1, -1, -1}
 		if discrete {
-			action = []float32{keep * 7} // memory by 0.5
+			action = []float32{3 * 7} // CPU as it is, memory by 0.5
 		}
 		for _, safety := range []string{SafetyNone, SafetyMemory} {
 			task := drawn(t, discrete, func(o *Options) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
@@ -92,7 +93,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 // the elements of an action of encoding upstream.
 func (t *Task) observeUpstream(r int, obs []float32, ref, used, request, target, lower, upper float64) {
 	for i, v := range [obsUpstream / 2]float64{used, request, t.metrics.Hour[r].Max(), t.metrics.Hour[r].Mean(), t.metrics.Day[r].Max(), target, lower, upper} {
-		obs[i] = relative(v, ref)
+		obs[i] = actions.Relative(v, ref)
 	}
 }
 

@@ -3,6 +3,7 @@ package vpa
 import (
 	"math"
 
+	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/node"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
@@ -57,7 +58,7 @@ func (t *Task) observeBase(obs []float32) {
 			at[i] = float32(min(max(math.Log2(max(v, 1)/float64(max(target, 1)))/2, -1), 1))
 		}
 		at[6] = onScale(r, float64(target))
-		at[7] = float32(guard(target, limit))
+		at[7] = float32(actions.Guard(target, limit))
 	}
 }
 

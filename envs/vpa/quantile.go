@@ -145,3 +145,20 @@ func (q *Quantile) values() map[string]any {
 	}
 	return values
 }
+
+// base is the recommendation that residual actions correct.
+type base struct {
+	quantile quantileRule
+	state    quantileState
+	latest   pods.Recommendation
+}
+
+// askBase updates the recommendation that actions correct, if there is one.
+func (t *Task) askBase(ctx context.Context, first bool) {
+	if t.base == nil {
+		return
+	}
+	if r, ok := t.base.quantile.recommend(ctx, t, first, &t.base.state); ok {
+		t.base.latest = r
+	}
+}

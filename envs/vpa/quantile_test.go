@@ -158,20 +158,6 @@ func TestResidualOfZeros(t *testing.T) {
 	}
 }
 
-// TestCorrect: elements of ½ and -½ of a request of 1000 m with a limit of 2000 m.
-func TestCorrect(t *testing.T) {
-	of := pods.Recommendation{Lower: amounts(900, 1), Target: amounts(1000, 2), Upper: amounts(1100, 4), Limits: amounts(2000, 0), SetLimits: true}
-	got := correct(&of, []float32{1, 0.5, -1, 0.25})
-	// CPU doubled, guard 0.5+0.5: limit equal. Memory halved, guard 0+0.25: limit four times the request.
-	want := pods.Recommendation{Lower: amounts(1800, 0.5), Target: amounts(2000, 1), Upper: amounts(2200, 2), Limits: amounts(2000, 4), SetLimits: true}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got := correct(&of, []float32{0, -0.5, 0, -1}); got.Limits != (cluster.Resources{}) {
-		t.Errorf("guards of 0 and less give limits %+v, want none", got.Limits)
-	}
-}
-
 // TestTrickDoesNotPay: the median of the last day without limits, set once a day, is cheaper than Goldilocks where the pods have
 // their node to themselves, and dearer than the tuned quantile where they share it. Seeds of training.
 func TestTrickDoesNotPay(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
@@ -45,7 +46,7 @@ func TestNoHarmWithinRequests(t *testing.T) {
 			r := pods.Constant(want)
 			r.Limits, r.SetLimits = want, true
 			task.Recommend(r)
-			if _, err := task.Apply(ctx, c, make([]float32, separateElements)); err != nil {
+			if _, err := task.Apply(ctx, c, make([]float32, actions.SeparateSize)); err != nil {
 				t.Fatal(err)
 			}
 			killed += task.dynamics.Last.OOMs
@@ -77,7 +78,7 @@ func TestSharedLimits(t *testing.T) {
 		r.Limits, r.SetLimits = first.Limits, true
 		r.Limits.MilliCPU = int64(tc.factor * float64(first.Limits.MilliCPU))
 		task.Recommend(r)
-		if _, err := task.Apply(ctx, c, make([]float32, separateElements)); err != nil {
+		if _, err := task.Apply(ctx, c, make([]float32, actions.SeparateSize)); err != nil {
 			t.Fatal(err)
 		}
 		if got := task.dynamics.Last; got.Resizes != tc.resizes || got.Evictions != tc.evictions {

@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
@@ -28,7 +29,7 @@ type Task struct {
 	metrics   metrics.Usage
 	feed      *upstreamFeed // nil unless an option asks for upstream's recommender
 	base      *base         // what actions correct; nil unless encoding is residual
-	codec     codec
+	scales    actions.Scales
 	admission pods.Admission
 	updater   pods.Updater
 	ledger    prices.Ledger
@@ -72,7 +73,7 @@ func newTask(src *source) *Task {
 	o := &src.opts
 	t := &Task{
 		src: src, opts: o, gen: newGenerator(src), in: instance{history: src.history}, dynamics: pods.NewController(&o.Options, o.Pods, pods.Timing{Step: src.interval, Startup: seconds(o.Startup), Checkpoint: seconds(o.Checkpoint)}), metrics: metrics.NewUsage(o.Interval),
-		codec: newCodec(o), admission: pods.NewAdmission(&o.Options), updater: pods.NewUpdater(&o.Options, src.requirements), ledger: prices.NewLedger(o.Weighting),
+		scales: actions.NewScales(&o.Options), admission: pods.NewAdmission(&o.Options), updater: pods.NewUpdater(&o.Options, src.requirements), ledger: prices.NewLedger(o.Weighting),
 	}
 	if o.asksUpstream(src.discrete) {
 		t.feed = newFeed()
@@ -104,12 +105,12 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	}
 	obs = space.NewBox(-1, 1, n)
 	if t.dynamics.Node != nil {
-		return obs, space.NewBox(-1, 1, separateElements)
+		return obs, space.NewBox(-1, 1, actions.SeparateSize)
 	}
 	if t.src.discrete {
-		return obs, space.Discrete{N: len(Factors) * len(Factors)}
+		return obs, space.Discrete{N: len(actions.Factors) * len(actions.Factors)}
 	}
-	return obs, space.NewBox(-1, 1, 2*elements)
+	return obs, space.NewBox(-1, 1, actions.Size)
 }
 
 // Recommend sets the recommendation of the next step, in place of its action's. Recommenders use it

@@ -11,6 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
@@ -200,7 +201,7 @@ func BenchmarkUpstream(b *testing.B) {
 		b.Fatal(err)
 	}
 	rng := rand.New(pcg.New(1))
-	action, obs := make([]float32, 2*elements), make([]float32, obsSize)
+	action, obs := make([]float32, actions.Size), make([]float32, obsSize)
 	step := 0
 	one := func() {
 		first := step%task.opts.Steps == 0

@@ -1,7 +1,9 @@
-package vpa
+package actions
 
 import (
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
@@ -10,15 +12,15 @@ import (
 // TestEncodeDecode: recommendations of the kind that upstream gives come back within a
 // thousandth.
 func TestEncodeDecode(t *testing.T) {
-	o := DefaultOptions()
-	c := newCodec(&o)
+	o := pods.DefaultOptions()
+	scales := NewScales(&o)
 	want := pods.Recommendation{
 		Lower: cluster.Resources{MilliCPU: 196, MemoryBytes: 1027523334}, Target: cluster.Resources{MilliCPU: 1168, MemoryBytes: 6117462922},
 		Upper: cluster.Resources{MilliCPU: 29200, MemoryBytes: 100e9}, Uncapped: cluster.Resources{MilliCPU: 1168, MemoryBytes: 6117462922},
 	}
-	action := make([]float32, 2*elements)
-	c.encode(&want, references{}, action)
-	got := c.decode(action, references{})
+	action := make([]float32, Size)
+	scales.Encode(&want, action)
+	got := scales.Decode(action)
 	for _, pair := range [][2]int64{
 		{got.Lower.MilliCPU, want.Lower.MilliCPU}, {got.Target.MilliCPU, want.Target.MilliCPU}, {got.Upper.MilliCPU, want.Upper.MilliCPU},
 		{got.Lower.MemoryBytes, want.Lower.MemoryBytes}, {got.Target.MemoryBytes, want.Target.MemoryBytes}, {got.Upper.MemoryBytes, want.Upper.MemoryBytes},
@@ -47,5 +49,22 @@ func TestNearest(t *testing.T) {
 		if got := Factors[nearest(tc.now, tc.lower, tc.target, tc.upper)]; got != tc.factor {
 			t.Errorf("nearest(%d, %d, %d, %d): factor %v, want %v", tc.now, tc.lower, tc.target, tc.upper, got, tc.factor)
 		}
+	}
+}
+
+// TestCorrect: elements of ½ and -½ of a request of 1000 m with a limit of 2000 m.
+func TestCorrect(t *testing.T) {
+	resources := func(cpu int64, gib float64) cluster.Resources {
+		return cluster.Resources{MilliCPU: cpu, MemoryBytes: int64(gib * (1 << 30))}
+	}
+	base := pods.Recommendation{Lower: resources(900, 1), Target: resources(1000, 2), Upper: resources(1100, 4), Limits: resources(2000, 0), SetLimits: true}
+	got := Correct(&base, []float32{1, 0.5, -1, 0.25})
+	// CPU doubled, guard 0.5+0.5: limit equal. Memory halved, guard 0+0.25: limit four times the request.
+	want := pods.Recommendation{Lower: resources(1800, 0.5), Target: resources(2000, 1), Upper: resources(2200, 2), Limits: resources(2000, 4), SetLimits: true}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := Correct(&base, []float32{0, -0.5, 0, -1}); got.Limits != (cluster.Resources{}) {
+		t.Errorf("guards of 0 and less give limits %+v, want none", got.Limits)
 	}
 }
