@@ -7,6 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
+	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
 // Bytes implements [envs.Sized]: samples of demand and of usage, a record of each step, and the pods that
@@ -23,9 +24,7 @@ func (t *Task) Bytes() envs.Bytes {
 		evicted += l.Number
 	}
 	each += int64(o.Pods)*int64(unsafe.Sizeof(pods.Pod{})) + int64(evicted)*int64(o.Steps)*envs.PodSize
-	const recommenders = 64 << 10
-	each += 16 * int64(o.Pods) * int64(min(samples, t.stepsIn(krrHistory))) // what krr_simple keeps
-	b := envs.Bytes{Each: each + recommenders}
+	b := envs.Bytes{Each: each + rules.Bytes(o.Pods, samples, t.Interval())}
 	for i := range t.src.series {
 		b.Shared += sample * int64(len(t.src.series[i].Usage))
 	}

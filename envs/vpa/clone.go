@@ -16,12 +16,10 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	}
 	c.updater = t.updater.Clone()
 	if t.feed != nil {
-		c.feed = t.feed.clone()
+		c.feed = t.feed.Clone()
 	}
 	if t.base != nil {
-		b := *t.base
-		b.state.scratch = nil
-		c.base = &b
+		c.base = &base{rule: t.base.rule.Clone(), latest: t.base.latest}
 	}
 	c.plan = plan{}
 	c.record = slices.Clone(t.record)

@@ -53,8 +53,7 @@ func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 	t.ledger.Charge(&d.Last, t.Interval(), len(d.Pods))
 	t.note()
 	t.steps++
-	t.askUpstream(ctx, false)
-	t.askBase(ctx, false)
+	t.ask(ctx, false)
 	return c.Advance(ctx, t.Interval())
 }
 

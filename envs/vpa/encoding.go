@@ -6,6 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
+	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
 // decode returns the recommendation that an action encodes, with its memory secured.
@@ -51,7 +52,7 @@ func (t *Task) references() (of actions.References) {
 	for i := range of {
 		cpu, mem := hour[0].Max(), hour[1].Max()
 		if t.opts.Encoding == EncodingUpstream {
-			u := &t.feed.latest
+			u := &t.feed.Latest
 			v := [...]cluster.Resources{u.Lower, u.Target, u.Upper, u.Uncapped}[i]
 			cpu, mem = float64(v.MilliCPU), float64(v.MemoryBytes)
 		}
@@ -67,8 +68,8 @@ func (t *Task) secure(r *pods.Recommendation) {
 	if t.opts.Safety != SafetyMemory {
 		return
 	}
-	peak, up := t.metrics.Day[1].Max(), &t.feed.latest
+	peak, up := t.metrics.Day[1].Max(), &t.feed.Latest
 	r.Lower.MemoryBytes = max(r.Lower.MemoryBytes, up.Lower.MemoryBytes, int64(peak))
-	r.Target.MemoryBytes = max(r.Target.MemoryBytes, up.Target.MemoryBytes, int64(math.Ceil(margin*peak)))
+	r.Target.MemoryBytes = max(r.Target.MemoryBytes, up.Target.MemoryBytes, int64(math.Ceil(rules.Margin*peak)))
 	r.Upper.MemoryBytes = max(r.Upper.MemoryBytes, up.Upper.MemoryBytes)
 }

@@ -58,7 +58,7 @@ func newSharedSource(o SharedOptions) (*source, error) {
 
 // load makes the source of checked options.
 func load(o Options, discrete bool) (*source, error) {
-	s := &source{opts: o, discrete: discrete, types: workload.Types(), interval: time.Duration(math.Round(o.Interval * float64(time.Second)))}
+	s := &source{opts: o, discrete: discrete, types: workload.Types(), interval: pods.Duration(o.Interval)}
 	s.history = max(1, int(math.Round(o.History*3600/o.Interval)))
 	var err error
 	if s.requirements, err = pods.ParseRequirements(o.Requirements); err != nil || o.Data == "" {

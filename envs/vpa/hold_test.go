@@ -113,11 +113,11 @@ func TestUpstreamEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := task.decode([]float32{-1, 1, 0, .5, 1, 1, -.5, 0})
-	if got, want := r.Target, metrics.Scale(task.feed.latest.Target, 4); got != want {
-		t.Errorf("factors 4 of %+v give %+v", task.feed.latest.Target, got)
+	if got, want := r.Target, metrics.Scale(task.feed.Latest.Target, 4); got != want {
+		t.Errorf("factors 4 of %+v give %+v", task.feed.Latest.Target, got)
 	}
-	if got, want := r.Upper.MemoryBytes, int64(math.Round(float64(task.feed.latest.Upper.MemoryBytes)/2)); got != want {
-		t.Errorf("half of the upper bound %d is %d, want %d", task.feed.latest.Upper.MemoryBytes, got, want)
+	if got, want := r.Upper.MemoryBytes, int64(math.Round(float64(task.feed.Latest.Upper.MemoryBytes)/2)); got != want {
+		t.Errorf("half of the upper bound %d is %d, want %d", task.feed.Latest.Upper.MemoryBytes, got, want)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestSafety(t *testing.T) {
 			if task.ledger.Sum.OOMs != 0 {
 				t.Errorf("discrete %v: %d OOM kills of a constant workload", discrete, task.ledger.Sum.OOMs)
 			}
-			least := max(task.feed.latest.Target.MemoryBytes, int64(math.Ceil(1.15*task.metrics.Day[1].Max())))
+			least := max(task.feed.Latest.Target.MemoryBytes, int64(math.Ceil(1.15*task.metrics.Day[1].Max())))
 			if got := task.dynamics.Pods[0].Requests.MemoryBytes; got < least || got > 2*least {
 				t.Errorf("discrete %v: requests %d bytes in the end, want at least %d and about that", discrete, got, least)
 			}

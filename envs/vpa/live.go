@@ -13,6 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
+	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
 // Live applies a [Task] to the pods of a running cluster: it recommends for one container of a
@@ -25,7 +26,6 @@ import (
 // the episode starts over after the option steps.
 type Live struct {
 	t      *Task
-	ids    []string // of the pods of t
 	base   time.Time
 	at     time.Duration // of the last look, since 1970
 	before time.Duration // of the look before; of the first, its own
@@ -38,10 +38,8 @@ type Live struct {
 	batch    *envs.Batch
 	action   []float32
 
-	config   LiveConfig
-	fed      *upstreamFeed // the feed of the upstream recommender in use; nil without one
-	restored *upstream.Checkpoint
-	recalled []Sample // until the first look
+	config  LiveConfig
+	running rules.Running // its IDs are of the pods of t
 }
 
 // LiveConfig describes to a Live the controller and its policy.
@@ -161,7 +159,7 @@ func (l *Live) Configure(c LiveConfig) error {
 		t.updater.EvictAfterOOM = c.EvictAfterOOM
 	}
 	t.admission.Initial, t.admission.Limits = c.Requests, c.Limits
-	l.config = c
+	l.config, l.running.Containers = c, c.Containers
 	return nil
 }
 
@@ -180,42 +178,21 @@ func (l *Live) Restore(c *upstream.Checkpoint) error {
 	if l.looks > 0 {
 		return errors.New("vpa: a checkpoint is restored before the first look")
 	}
-	if err := newFeed().state.Load(c); err != nil {
-		return err
-	}
-	l.restored = c
-	return nil
-}
-
-// A Sample is the usage of the container of a pod at an instant before the first look.
-type Sample struct {
-	Pod    string // its ID; a pod that is gone has any other
-	At     time.Time
-	Memory bool  // Amount is in bytes, else in millicores
-	Amount int64 // used
+	return l.running.Restore(c)
 }
 
 // Recall gives upstream's recommender, if it is used, samples from before the first Look, those of a pod in the order
 // of time. It returns an error after the first Look.
-func (l *Live) Recall(samples []Sample) error {
+func (l *Live) Recall(samples []rules.Sample) error {
 	if l.looks > 0 {
 		return errors.New("vpa: samples are recalled before the first look")
 	}
-	l.recalled = samples
+	l.running.Recall(samples)
 	return nil
 }
 
 // Checkpoint returns the state of upstream's recommender, or nil if it is not used.
-func (l *Live) Checkpoint() *upstream.Checkpoint {
-	if l.fed == nil {
-		return nil
-	}
-	containers := make([]*upstream.Container, len(l.fed.containers))
-	for i := range containers {
-		containers[i] = &l.fed.containers[i]
-	}
-	return l.fed.state.Save(l.at, containers...)
-}
+func (l *Live) Checkpoint() *upstream.Checkpoint { return l.running.Checkpoint(l.at) }
 
 // Task returns the task, for policies of baselines. It holds no future for oracles.
 func (l *Live) Task() envs.Task { return l.t }
@@ -258,7 +235,7 @@ func (l *Live) Limits() cluster.Resources { return l.t.admission.LimitsFor(&l.t.
 func (l *Live) Update(do func(LiveUpdate) (refused bool, err error)) error {
 	t, admitted := l.t, l.t.admission.Admit(l.t.rec)
 	return t.updater.Update(t.dynamics.Pods, l.replicas, &admitted, l.now(), func(i int, evict bool) error {
-		change := LiveUpdate{Pod: l.ids[i], Evict: evict, Requests: admitted.Target, Limits: admitted.Limits}
+		change := LiveUpdate{Pod: l.running.IDs[i], Evict: evict, Requests: admitted.Target, Limits: admitted.Limits}
 		refused, err := do(change)
 		if err == nil && refused && !evict && t.opts.Mode == pods.ModeInPlaceOrRecreate {
 			change.Evict = true

@@ -53,7 +53,7 @@ func (l *Live) Look(at time.Time, replicas int, shown []LivePod) error {
 		l.Adopt(pods.Constant(l.config.Requests))
 	}
 	l.looks++
-	t.askUpstream(context.Background(), first)
+	t.ask(context.Background(), first)
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (l *Live) match(shown []LivePod) {
 	d := &l.t.dynamics
 	known := make([]bool, len(shown))
 	var free []int
-	for i, id := range l.ids {
+	for i, id := range l.running.IDs {
 		k := slices.IndexFunc(shown, func(p LivePod) bool { return p.ID == id })
 		if k < 0 {
 			free = append(free, i)
@@ -90,14 +90,14 @@ func (l *Live) match(shown []LivePod) {
 			at, free = free[0], free[1:]
 			d.Last.Evictions++ // the pod before it is gone
 			d.Last.Restarts++
-			d.Pods[at], l.ids[at] = one, shown[k].ID
+			d.Pods[at], l.running.IDs[at] = one, shown[k].ID
 		} else {
-			d.Pods, l.ids = append(d.Pods, one), append(l.ids, shown[k].ID)
+			d.Pods, l.running.IDs = append(d.Pods, one), append(l.running.IDs, shown[k].ID)
 		}
 		l.record(&d.Pods[at], &shown[k])
 	}
 	for _, i := range slices.Backward(free) {
-		d.Pods, l.ids = slices.Delete(d.Pods, i, i+1), slices.Delete(l.ids, i, i+1)
+		d.Pods, l.running.IDs = slices.Delete(d.Pods, i, i+1), slices.Delete(l.running.IDs, i, i+1)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
+	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
 // monday is a Monday, 0:00, a whole number of half-lives after 1970, so that weights decay as
@@ -164,7 +165,7 @@ func TestLiveEqualsEpisode(t *testing.T) {
 	path := walk(t, steps+1)
 	policy := func(name string) func(*Task) Policy {
 		return func(task *Task) Policy {
-			for _, b := range baselinesOf(rules, false) {
+			for _, b := range rules.Plain(follow) {
 				if b.Name == name {
 					r, err := b.New(task)
 					if err != nil {
@@ -234,7 +235,7 @@ func TestLiveEqualsEpisode(t *testing.T) {
 // upstreamPolicy asks upstream's recommender, as the baseline does.
 func upstreamPolicy(t *testing.T, task *Task) Policy {
 	t.Helper()
-	r, err := follow(newUpstream, false)(task)
+	r, err := follow(rules.Upstream)(task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +370,7 @@ func TestLiveRecalls(t *testing.T) {
 	const bytes = 5_242_880_000
 	request := cluster.Resources{MilliCPU: 100, MemoryBytes: 100 * mib}
 	pod := LivePod{ID: "b", Requests: request, Used: request, Sampled: true, Scheduled: true, Running: true, Serving: true}
-	recommend := func(samples ...Sample) pods.Recommendation {
+	recommend := func(samples ...rules.Sample) pods.Recommendation {
 		t.Helper()
 		task := newTaskOf(t, false, nil)
 		l, err := NewLive(task, LiveConfig{Requests: request, Containers: 1})
@@ -391,11 +392,11 @@ func TestLiveRecalls(t *testing.T) {
 		}
 		return r
 	}
-	var samples []Sample
+	var samples []rules.Sample
 	for h := range 48 {
 		for _, id := range []string{"gone", "b"} {
 			at := monday.Add(-time.Duration(48-h) * time.Hour)
-			samples = append(samples, Sample{Pod: id, At: at, Amount: 1000}, Sample{Pod: id, At: at, Memory: true, Amount: bytes})
+			samples = append(samples, rules.Sample{Pod: id, At: at, Amount: 1000}, rules.Sample{Pod: id, At: at, Memory: true, Amount: bytes})
 		}
 	}
 	// 1 core ends in bucket 36 at 1.01628 cores, and 15 % more is 1168 m; 5000 MiB likewise: 6117462922 bytes.

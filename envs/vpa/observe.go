@@ -73,7 +73,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	more := obs[obsSize:]
 	if t.feed != nil {
 		most := more[:obsUpstream]
-		u := &t.feed.latest
+		u := &t.feed.Latest
 		t.observeUpstream(0, most[:obsUpstream/2], float64(u.Target.MilliCPU), float64(used.MilliCPU), float64(requests.MilliCPU)/n,
 			float64(t.rec.Target.MilliCPU), float64(u.Lower.MilliCPU), float64(u.Upper.MilliCPU))
 		t.observeUpstream(1, most[obsUpstream/2:obsUpstream], float64(u.Target.MemoryBytes), float64(used.MemoryBytes), float64(requests.MemoryBytes)/n,

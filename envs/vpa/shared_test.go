@@ -10,6 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
+	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
 // amounts returns millicores and GiB as resources.
@@ -33,7 +34,7 @@ func TestNoHarmWithinRequests(t *testing.T) {
 		if err := task.Begin(ctx, c, rand.New(pcg.New(seed))); err != nil {
 			t.Fatal(err)
 		}
-		most, _ := hindsightMax(t.Context(), task, true)
+		most, _ := rules.HindsightMax(t.Context(), task.view(), true)
 		want := amounts(most.Target.MilliCPU, 0)
 		want.MemoryBytes = most.Target.MemoryBytes
 		if free := c.State().Free(0); free.MilliCPU+task.dynamics.Pods[0].Requests.MilliCPU < want.MilliCPU ||

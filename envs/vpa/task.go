@@ -2,7 +2,6 @@ package vpa
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
+	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
@@ -27,13 +27,14 @@ type Task struct {
 	in        instance // of the episode
 	dynamics  pods.Controller
 	metrics   metrics.Usage
-	feed      *upstreamFeed // nil unless an option asks for upstream's recommender
-	base      *base         // what actions correct; nil unless encoding is residual
+	feed      *rules.Feed // nil unless an option asks for upstream's recommender
+	base      *base       // what actions correct; nil unless encoding is residual
 	scales    actions.Scales
 	admission pods.Admission
 	updater   pods.Updater
 	ledger    prices.Ledger
 
+	shown  rules.View          // by view
 	plan   plan                // of a baseline, for the next action
 	rec    pods.Recommendation // in force: repaired and capped
 	flags  flags               // of the last action
@@ -67,23 +68,21 @@ var (
 // checkEvery is the number of samples between looks at a context.
 const checkEvery = 1 << 12
 
-func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
-
 func newTask(src *source) *Task {
 	o := &src.opts
 	t := &Task{
-		src: src, opts: o, gen: newGenerator(src), in: instance{history: src.history}, dynamics: pods.NewController(&o.Options, o.Pods, pods.Timing{Step: src.interval, Startup: seconds(o.Startup), Checkpoint: seconds(o.Checkpoint)}), metrics: metrics.NewUsage(o.Interval),
+		src: src, opts: o, gen: newGenerator(src), in: instance{history: src.history}, dynamics: pods.NewController(&o.Options, o.Pods, pods.Timing{Step: src.interval, Startup: pods.Duration(o.Startup), Checkpoint: pods.Duration(o.Checkpoint)}), metrics: metrics.NewUsage(o.Interval),
 		scales: actions.NewScales(&o.Options), admission: pods.NewAdmission(&o.Options), updater: pods.NewUpdater(&o.Options, src.requirements), ledger: prices.NewLedger(o.Weighting),
 	}
 	if o.asksUpstream(src.discrete) {
-		t.feed = newFeed()
+		t.feed = rules.NewFeed()
 	}
 	if src.law != nil {
 		t.dynamics.Node = pods.NewSharedNode(o.Pods, src.law.Number, o.Interval)
 		t.updater.Limits = true
 	}
 	if o.Encoding == EncodingResidual {
-		t.base = &base{quantile: quantileRule{tunedShared}}
+		t.base = &base{rule: rules.QuantileRule{Quantile: rules.TunedShared}}
 	}
 	return t
 }
@@ -171,19 +170,9 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	if err := t.dynamics.Begin(ctx, c, &first); err != nil {
 		return err
 	}
-	t.askUpstream(ctx, true)
-	t.askBase(ctx, true)
+	t.ask(ctx, true)
 	return ctx.Err()
 }
 
 // now returns the time at the end of the last step.
 func (t *Task) now() time.Duration { return time.Duration(t.steps) * t.Interval() }
-
-// instant returns the time of the last sample for upstream's recommender: since the first one began
-// or, for a live task, since 1970.
-func (t *Task) instant() time.Duration {
-	if t.live != nil {
-		return t.live.at
-	}
-	return time.Duration(t.in.history+t.steps) * t.Interval()
-}

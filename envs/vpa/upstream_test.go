@@ -13,6 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
+	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
@@ -21,7 +22,7 @@ import (
 func play(t *testing.T, task *Task, name string, steps int, each func(step int)) {
 	t.Helper()
 	var base *envs.Baseline
-	all := baselinesOf(rules, false)
+	all := rules.Plain(follow)
 	for i := range all {
 		if all[i].Name == name {
 			base = &all[i]
@@ -196,7 +197,7 @@ func BenchmarkUpstream(b *testing.B) {
 		b.Fatal(err)
 	}
 	task, c, ctx := newTask(src), sim.New(), context.Background()
-	policy, err := follow(newUpstream, false)(task)
+	policy, err := follow(rules.Upstream)(task)
 	if err != nil {
 		b.Fatal(err)
 	}

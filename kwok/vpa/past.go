@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	env "github.com/kubernasium/kubernasium/envs/vpa"
+	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
 // recall gives a new model the history of a container: that of the pods whose last labels match the target's
@@ -24,7 +25,7 @@ func (r *Recommender) recall(ctx context.Context, a *Autoscaler, t *target, cont
 	for i := range pods {
 		ids[pods[i].Name] = string(pods[i].UID)
 	}
-	var samples []env.Sample
+	var samples []rules.Sample
 	for pod, p := range r.past {
 		id, lives := ids[pod.Name]
 		used := p.Containers[container]
@@ -33,13 +34,13 @@ func (r *Recommender) recall(ctx context.Context, a *Autoscaler, t *target, cont
 		}
 		id = cmp.Or(id, pod.Namespace+"/"+pod.Name)
 		for _, s := range used.CPU {
-			samples = append(samples, env.Sample{Pod: id, At: s.At, Amount: s.Amount})
+			samples = append(samples, rules.Sample{Pod: id, At: s.At, Amount: s.Amount})
 		}
 		for _, s := range used.Memory {
-			samples = append(samples, env.Sample{Pod: id, At: s.At, Memory: true, Amount: s.Amount})
+			samples = append(samples, rules.Sample{Pod: id, At: s.At, Memory: true, Amount: s.Amount})
 		}
 	}
-	slices.SortStableFunc(samples, func(a, b env.Sample) int {
+	slices.SortStableFunc(samples, func(a, b rules.Sample) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Pod, b.Pod)) // pods are in random order
 	})
 	return live.Recall(samples)

@@ -152,6 +152,7 @@ func Amount(cpu, mem float64) cluster.Resources {
 
 const mebibyte = 1 << 20
 
-func duration(seconds float64) time.Duration {
+// Duration returns seconds as a duration.
+func Duration(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * float64(time.Second)))
 }

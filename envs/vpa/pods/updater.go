@@ -34,7 +34,7 @@ type Updater struct {
 
 // NewUpdater returns an updater that disrupts pods only as the requirements permit.
 func NewUpdater(o *Options, requirements []Requirement) Updater {
-	return Updater{opts: o, Requirements: requirements, EvictAfterOOM: duration(o.EvictAfterOOM)}
+	return Updater{opts: o, Requirements: requirements, EvictAfterOOM: Duration(o.EvictAfterOOM)}
 }
 
 // Clone returns a copy for other pods.

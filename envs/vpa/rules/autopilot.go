@@ -1,4 +1,4 @@
-package vpa
+package rules
 
 import (
 	"context"
@@ -61,25 +61,25 @@ func newEnsembles(p *Autopilot) *ensembles {
 			First: first, Ratio: autopilotRatio, Buckets: autopilotBuckets,
 		})
 	}
-	return &ensembles{p: p, cpu: one(p.CPU, 1), memory: one(p.Memory, mib)}
+	return &ensembles{p: p, cpu: one(p.CPU, 1), memory: one(p.Memory, mebibyte)}
 }
 
 // recommend adds the windows that are complete, with a killed container's memory raised by a fifth, as upstream
 // does, and returns a recommendation if there are any.
-func (e *ensembles) recommend(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
+func (e *ensembles) recommend(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
 	if first {
 		e.cpu.Reset()
 		e.memory.Reset()
 		e.next = 0
 	}
-	seen, n, news := t.metrics.Seen, t.stepsIn(autopilotWindow), false
+	seen, n, news := v.Seen, v.stepsIn(autopilotWindow), false
 	var cpu, mem float64
 	for ; e.next+n <= len(seen) && ctx.Err() == nil; e.next += n {
 		cpu, mem = e.window(seen[e.next : e.next+n])
 		news = true
 	}
-	for i := range t.dynamics.Pods {
-		if p := &t.dynamics.Pods[i]; !first && p.OOM {
+	for i := range v.Pods {
+		if p := &v.Pods[i]; !first && p.OOM {
 			mem = e.memory.Add([]float64{upstreamBump * float64(p.Used.MemoryBytes)})
 			if !news {
 				cpu = float64(max(e.latest.Target.MilliCPU, p.Used.MilliCPU))
@@ -116,15 +116,14 @@ func (e *ensembles) window(seen []cluster.Resources) (cpu, mem float64) {
 	return cpu, e.memory.Add(e.scratch)
 }
 
-// autopilotBaseline returns the baseline autopilot. With exact, it sets its amounts on the discrete environment
-// too.
-func autopilotBaseline(name string, exact bool) envs.Baseline {
+// autopilotBaseline returns the baseline autopilot under a name.
+func autopilotBaseline(name string, follow Follow) envs.Baseline {
 	doc := "After Google's Autopilot: of models with half-lives and margins the one with the least costs, each 5 minutes."
 	return envs.Parametric(envs.Baseline{Name: name, Doc: doc}, defaultAutopilot, func(p Autopilot) func(envs.Task) (envs.Policy, error) {
 		if err := envs.CheckOptions(&p); err != nil {
 			return func(envs.Task) (envs.Policy, error) { return nil, fmt.Errorf("autopilot: %w", err) }
 		}
-		return follow(func() recommender { return newEnsembles(&p).recommend }, exact)
+		return follow(func() Rule { return newEnsembles(&p).recommend })
 	})
 }
 

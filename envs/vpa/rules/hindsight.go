@@ -1,4 +1,4 @@
-package vpa
+package rules
 
 import (
 	"context"
@@ -10,14 +10,17 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
-// hindsightMax never throttles and never kills: limits are at least requests.
-func hindsightMax(_ context.Context, t *Task, first bool) (pods.Recommendation, bool) {
+// HindsightMax never throttles and never kills: limits are at least requests.
+func HindsightMax(_ context.Context, v *View, first bool) (pods.Recommendation, bool) {
 	if !first {
 		return pods.Recommendation{}, false
 	}
 	var most cluster.Resources
-	greatest := t.in.greatestShare()
-	for _, u := range t.in.coming() {
+	greatest := 0.0
+	for _, s := range v.Shares {
+		greatest = max(greatest, s)
+	}
+	for _, u := range v.Coming {
 		u = metrics.Scale(u, greatest)
 		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, u.MilliCPU), max(most.MemoryBytes, u.MemoryBytes)
 	}
@@ -31,11 +34,11 @@ const hindsightGrid = 400
 // the CPU with the least cost, and the memory with the least cost among those whose limit holds the
 // largest demand. It counts the demand of all pods and ignores the time that the change to these
 // requests takes.
-func hindsightStatic(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
+func hindsightStatic(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
 	if !first {
 		return pods.Recommendation{}, false
 	}
-	most, _ := hindsightMax(ctx, t, true)
+	most, _ := HindsightMax(ctx, v, true)
 	best := most.Target
 	least := [2]float64{math.Inf(1), math.Inf(1)}
 	for k := 1; k <= hindsightGrid; k++ {
@@ -44,8 +47,8 @@ func hindsightStatic(ctx context.Context, t *Task, first bool) (pods.Recommendat
 			MilliCPU:    max(1, int64(math.Ceil(f*float64(most.Target.MilliCPU)))),
 			MemoryBytes: max(1, int64(math.Ceil(f*float64(most.Target.MemoryBytes)))),
 		}}
-		limits := t.admission.LimitsFor(&r)
-		cpu, mem := t.constantCost(ctx, r.Target, limits)
+		limits := v.Admission.LimitsFor(&r)
+		cpu, mem := v.constantCost(ctx, r.Target, limits)
 		if cpu < least[0] {
 			least[0], best.MilliCPU = cpu, r.Target.MilliCPU
 		}
@@ -58,17 +61,17 @@ func hindsightStatic(ctx context.Context, t *Task, first bool) (pods.Recommendat
 
 // constantCost returns the weighted cost of constant requests, in millicores and in bytes,
 // summed over steps and pods, without kills and changes.
-func (t *Task) constantCost(ctx context.Context, requests, limits cluster.Resources) (cpu, mem float64) {
-	w := t.ledger.Weights
+func (v *View) constantCost(ctx context.Context, requests, limits cluster.Resources) (cpu, mem float64) {
+	w := v.Weights
 	rc, rm, lc := float64(requests.MilliCPU), float64(requests.MemoryBytes), float64(limits.MilliCPU)
 	if lc == 0 {
 		lc = math.Inf(1)
 	}
-	for _, share := range t.in.shares {
+	for _, share := range v.Shares {
 		if ctx.Err() != nil {
 			break
 		}
-		for _, u := range t.in.coming() {
+		for _, u := range v.Coming {
 			d, m := float64(u.MilliCPU)*share, float64(u.MemoryBytes)*share
 			served := min(d, lc)
 			cpu += w.Slack*max(rc-served, 0) + w.Overrun*(max(served-rc, 0)+prices.Unmet*(d-served))

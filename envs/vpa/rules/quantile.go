@@ -1,4 +1,4 @@
-package vpa
+package rules
 
 import (
 	"context"
@@ -42,67 +42,66 @@ type Quantile struct {
 var defaultQuantile = Quantile{CPU: 0.9, CPUMargin: 1.15, Memory: 1, MemoryMargin: 1.15, Window: 24, Period: 60, Band: 0.1,
 	CPULimit: LimitFactor, CPUFactor: 2, MemoryLimit: LimitFactor, MemoryFactor: 1.2, Bump: 1.2}
 
-// quantileRule recommends by the parameters of a Quantile.
-type quantileRule struct{ Quantile }
-
-// quantileState is the memory of a quantileRule.
-type quantileState struct {
+// QuantileRule recommends by the parameters of a Quantile.
+type QuantileRule struct {
+	Quantile
 	floor   float64 // least memory
 	until   int     // step from which floor no longer applies
 	scratch []float64
 }
 
-// quantileBaseline returns the baseline quantile. With exact, it sets its amounts on the discrete environment
-// too.
-func quantileBaseline(name string, exact bool) envs.Baseline {
+// Clone returns a copy.
+func (q *QuantileRule) Clone() QuantileRule {
+	c := *q
+	c.scratch = nil
+	return c
+}
+
+// quantileBaseline returns the baseline quantile under a name.
+func quantileBaseline(name string, follow Follow) envs.Baseline {
 	doc := "Requests at a quantile of the usage in a window, times a margin, each period; limits by mode."
 	return envs.Parametric(envs.Baseline{Name: name, Doc: doc}, defaultQuantile, func(q Quantile) func(envs.Task) (envs.Policy, error) {
 		if err := envs.CheckOptions(&q); err != nil {
 			return func(envs.Task) (envs.Policy, error) { return nil, fmt.Errorf("quantile: %w", err) }
 		}
-		return follow(func() recommender {
-			rule, state := quantileRule{q}, quantileState{}
-			return func(ctx context.Context, t *Task, first bool) (pods.Recommendation, bool) {
-				return rule.recommend(ctx, t, first, &state)
-			}
-		}, exact)
+		return follow(func() Rule { return (&QuantileRule{Quantile: q}).Recommend })
 	})
 }
 
-// recommend returns a recommendation at an episode's first decision, then each period and after each
+// Recommend returns a recommendation at an episode's first decision, then each period and after each
 // kill.
-func (q *quantileRule) recommend(ctx context.Context, t *Task, first bool, s *quantileState) (pods.Recommendation, bool) {
+func (q *QuantileRule) Recommend(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
 	if first {
-		s.floor, s.until = 0, 0
+		q.floor, q.until = 0, 0
 	}
-	killed := !first && q.noteKills(t, s)
-	if t.steps >= s.until {
-		s.floor = 0
+	killed := !first && q.noteKills(v)
+	if v.Step >= q.until {
+		q.floor = 0
 	}
-	if !first && !killed && t.steps%t.stepsIn(minutes(q.Period)) != 0 {
+	if !first && !killed && v.Step%v.stepsIn(pods.Duration(60*q.Period)) != 0 {
 		return pods.Recommendation{}, false
 	}
-	seen := t.tail(seconds(q.Window * 3600))
+	seen := v.tail(pods.Duration(q.Window * 3600))
 	peak := workload.Max(seen)
-	cpu := math.Ceil(q.CPUMargin * metrics.CPUQuantile(ctx, seen, q.CPU, &s.scratch))
-	mem := math.Ceil(max(q.MemoryMargin*metrics.MemoryQuantile(ctx, seen, q.Memory, &s.scratch), s.floor))
+	cpu := math.Ceil(q.CPUMargin * metrics.CPUQuantile(ctx, seen, q.CPU, &q.scratch))
+	mem := math.Ceil(max(q.MemoryMargin*metrics.MemoryQuantile(ctx, seen, q.Memory, &q.scratch), q.floor))
 	at := func(f float64) cluster.Resources {
 		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
 	}
 	r := pods.Recommendation{Lower: at(1 / (1 + q.Band)), Target: at(1), Upper: at(1 + q.Band), Uncapped: at(1), SetLimits: true}
 	r.Limits = cluster.Resources{
 		MilliCPU:    limitOf(q.CPULimit, q.CPUFactor, cpu, float64(peak.MilliCPU)),
-		MemoryBytes: limitOf(q.MemoryLimit, q.MemoryFactor, mem, max(float64(peak.MemoryBytes), s.floor)),
+		MemoryBytes: limitOf(q.MemoryLimit, q.MemoryFactor, mem, max(float64(peak.MemoryBytes), q.floor)),
 	}
 	return r, true
 }
 
 // noteKills raises the floor of memory after kills, and reports whether there was one in the last step.
-func (q *quantileRule) noteKills(t *Task, s *quantileState) (killed bool) {
-	for i := range t.dynamics.Pods {
-		if p := &t.dynamics.Pods[i]; p.OOM {
+func (q *QuantileRule) noteKills(v *View) (killed bool) {
+	for i := range v.Pods {
+		if p := &v.Pods[i]; p.OOM {
 			killed = true
-			s.floor, s.until = max(s.floor, q.Bump*float64(p.Used.MemoryBytes)), t.steps+t.stepsIn(24*time.Hour)
+			q.floor, q.until = max(q.floor, q.Bump*float64(p.Used.MemoryBytes)), v.Step+v.stepsIn(24*time.Hour)
 		}
 	}
 	return killed
@@ -121,14 +120,12 @@ func limitOf(mode string, factor, request, peak float64) int64 {
 	return 0
 }
 
-func minutes(m float64) time.Duration { return seconds(60 * m) }
-
-// tunedAlone and tunedShared are the parameters of quantile_tuned, where the pods have their node to themselves and where
-// they share it. Residual actions correct tunedShared, so that other values are another environment.
+// tunedAlone and TunedShared are the parameters of quantile_tuned, where the pods have their node to themselves and where
+// they share it. Residual actions correct TunedShared, so that other values are another environment.
 var (
 	tunedAlone = Quantile{CPU: 0.5, CPUMargin: 1, Memory: 0.5, MemoryMargin: 1, Window: 24, Period: 1440, Band: 0,
 		CPULimit: LimitNone, CPUFactor: 2, MemoryLimit: LimitNone, MemoryFactor: 1.2, Bump: 1.2}
-	tunedShared = Quantile{CPU: 0.65, CPUMargin: 1, Memory: 0.99, MemoryMargin: 1.02, Window: 24, Period: 480, Band: 0.2,
+	TunedShared = Quantile{CPU: 0.65, CPUMargin: 1, Memory: 0.99, MemoryMargin: 1.02, Window: 24, Period: 480, Band: 0.2,
 		CPULimit: LimitPeak, CPUFactor: 1.2, MemoryLimit: LimitPeak, MemoryFactor: 1.05, Bump: 1.2}
 )
 
@@ -144,21 +141,4 @@ func (q *Quantile) values() map[string]any {
 		values[o.Name] = o.Default
 	}
 	return values
-}
-
-// base is the recommendation that residual actions correct.
-type base struct {
-	quantile quantileRule
-	state    quantileState
-	latest   pods.Recommendation
-}
-
-// askBase updates the recommendation that actions correct, if there is one.
-func (t *Task) askBase(ctx context.Context, first bool) {
-	if t.base == nil {
-		return
-	}
-	if r, ok := t.base.quantile.recommend(ctx, t, first, &t.base.state); ok {
-		t.base.latest = r
-	}
 }

@@ -1,0 +1,87 @@
+package rules
+
+import (
+	"slices"
+	"time"
+
+	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
+)
+
+// Running is a cluster that has run before rules recommend for its pods. Upstream's recommender resumes there.
+type Running struct {
+	IDs        []string // of the pods, by place
+	Containers int      // of a pod, which share the least that upstream's recommender gives
+
+	feed     *Feed // in use; nil if upstream's recommender is not
+	restored *upstream.Checkpoint
+	recalled []Sample // until the first decision
+}
+
+// A Sample is the usage of the container of a pod at an instant before the first decision.
+type Sample struct {
+	Pod    string // its ID; a pod that is gone has any other
+	At     time.Time
+	Memory bool  // Amount is in bytes, else in millicores
+	Amount int64 // used
+}
+
+// Restore resumes upstream's recommender, if it is used, from a checkpoint. It is called before the first decision.
+func (r *Running) Restore(c *upstream.Checkpoint) error {
+	if err := NewFeed().state.Load(c); err != nil {
+		return err
+	}
+	r.restored = c
+	return nil
+}
+
+// Recall gives upstream's recommender, if it is used, samples from before the first decision, those of a pod in the order
+// of time.
+func (r *Running) Recall(samples []Sample) { r.recalled = samples }
+
+// Checkpoint returns the state of upstream's recommender at an instant, or nil if it is not used.
+func (r *Running) Checkpoint(now time.Duration) *upstream.Checkpoint {
+	if r.feed == nil {
+		return nil
+	}
+	containers := make([]*upstream.Container, len(r.feed.containers))
+	for i := range containers {
+		containers[i] = &r.feed.containers[i]
+	}
+	return r.feed.state.Save(now, containers...)
+}
+
+// begin makes f the feed in use, and divides upstream's minimum by the number of containers of a pod.
+func (r *Running) begin(f *Feed) {
+	r.feed = f
+	c := upstream.DefaultConfig()
+	c.Containers = r.Containers
+	recommender, err := upstream.New(c)
+	if err != nil {
+		panic(err) // whoever set Containers has checked the one number that is no default
+	}
+	f.r = recommender
+}
+
+// resume loads into f what was restored and recalled. A pod that is still there keeps its window of memory.
+func (r *Running) resume(f *Feed) {
+	if r.restored != nil {
+		_ = f.state.Load(r.restored) // Restore has tried it
+	}
+	gone := map[string]*upstream.Container{}
+	for _, s := range r.recalled {
+		c := gone[s.Pod]
+		if k := slices.Index(r.IDs, s.Pod); k >= 0 {
+			c = &f.containers[k]
+		} else if c == nil {
+			c = &upstream.Container{}
+			gone[s.Pod] = c
+		}
+		at := time.Duration(s.At.UnixNano())
+		if s.Memory {
+			c.AddMemory(f.state, at, s.Amount)
+		} else {
+			c.AddCPU(f.state, at, s.Amount)
+		}
+	}
+	r.recalled = nil
+}

@@ -1,0 +1,41 @@
+package vpa
+
+import (
+	"context"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/vpa/pods"
+	"github.com/kubernasium/kubernasium/envs/vpa/rules"
+)
+
+// view shows rules the state of the task. It is valid until the next call.
+func (t *Task) view() *rules.View {
+	t.shown = rules.View{
+		Step: t.steps, Interval: t.Interval(), Instant: time.Duration(t.in.history+t.steps) * t.Interval(),
+		Pods: t.dynamics.Pods, Seen: t.metrics.Seen, Admission: &t.admission,
+		Past: t.in.past(), Coming: t.in.coming(), Shares: t.in.shares, Weights: t.ledger.Weights,
+	}
+	if t.live != nil {
+		t.shown.Running, t.shown.Instant = &t.live.running, t.live.at
+	}
+	return &t.shown
+}
+
+// base is the recommendation that residual actions correct.
+type base struct {
+	rule   rules.QuantileRule
+	latest pods.Recommendation
+}
+
+// ask updates the recommendations that run beside the agent, from the last step or, first, from the history.
+func (t *Task) ask(ctx context.Context, first bool) {
+	if t.feed != nil {
+		t.feed.Observe(ctx, t.view(), first)
+		t.feed.Recommend()
+	}
+	if t.base != nil {
+		if r, ok := t.base.rule.Recommend(ctx, t.view(), first); ok {
+			t.base.latest = r
+		}
+	}
+}
