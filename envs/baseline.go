@@ -18,7 +18,7 @@ import (
 type Baseline struct {
 	Name   string
 	Doc    string // one sentence
-	Oracle bool   // it uses knowledge that no agent has, such as the future: a bound, not a competitor
+	Oracle bool   // it uses knowledge that no agent has, such as the future, so verdicts leave it out; it need not be a bound
 	// New returns a policy for the episodes of t. It fails if the baseline does not know t's type
 	// or does not support t's options. Each Task needs a policy of its own.
 	New func(t Task) (Policy, error)

@@ -56,7 +56,7 @@ def dots(ax: Any, names: list[str], values: list[list[float]], title: str) -> No
     for i, (name, v) in enumerate(zip(names, values, strict=True)):
         if not v:
             continue
-        color = ORANGE if AGENT.match(name) else GREY if "oracle" in name or "bound" in name else BLUE
+        color = ORANGE if AGENT.match(name) else GREY if re.search("oracle|bound|true sizes", name) else BLUE
         if len(v) == 3:
             ax.plot(v[1:], [i, i], color=color, linewidth=2, solid_capstyle="butt")
         ax.plot(v[0], i, "o", color=color)
@@ -80,7 +80,7 @@ def draw_gang(plt: Any, rows: list[Row]) -> Any:
     fig, axes = plt.subplots(1, 2, figsize=(9, 1 + 0.24 * len(rows)), sharey=True)
     rows = [r for r in rows[1:] if "−" not in r[0]]
     names = [r[0].replace(", mean of 5 seeds", "") for r in rows]
-    names = [n.replace("oracle_per_step_exact_minmax", "per_step_exact (oracle)") for n in names]
+    names = [n.replace("oracle_per_step_exact_minmax", "per_step_exact") for n in names]
     for ax, column, title in zip(axes, (1, 2), ("generated instances", "real series and profile"), strict=True):
         dots(ax, names, [[n / 1000 for n in numbers(r[column])] for r in rows], title)
         ax.set_xlabel("job completion time, 1000 s")

@@ -55,9 +55,9 @@
 // # Baselines
 //
 // never_reconfigure_1000m, equal_3000m, exppo_static, static_1 … static_9, dynamic_window,
-// dynamic_mpc, rhc, afhc, chc, threshold; and with knowledge of the true sizes, as bounds, oracle_per_step_exact_minmax
-// and one_time. A planner's configuration need not be one that an action names: planners play
-// undiminished.
+// dynamic_mpc, rhc, afhc, chc, threshold. Two more know the true sizes: one_time, and
+// oracle_per_step_exact_minmax, which pays for a new configuration at every step and is no bound. A
+// planner's configuration need not be one that an action names: the environment sets it all the same.
 //
 // # Versions
 //

@@ -22,7 +22,7 @@ func newCompare() *cobra.Command {
 		Long: `Rank models and baselines on the same held-out episodes.
 
 Every policy plays episodes of the same seeds, so that differences are taken pair by pair.
-Oracles know what no agent can: they are bounds, not competitors.`,
+Oracles know what no agent can, so verdicts leave them out. Not every oracle is a bound.`,
 		Example: `  trainer compare --env k8s/GangWindow-v0 --episodes 40
   trainer compare --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors --plot comparison.png
   trainer compare --env k8s/GangWindow-v0 --baseline dynamic_mpc --baseline static_2 --env-kwargs penalty:45
