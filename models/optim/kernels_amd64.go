@@ -6,12 +6,12 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go run ./internal/asm -out vectors_amd64.s -stubs vectors_amd64.go -pkg optim
 
-// lanes is the number of float32 in a vector of this CPU, or 0 without AVX2.
+// lanes is the number of float32 in a vector of this CPU, or 0 without AVX2 and FMA.
 var lanes = func() int {
 	switch {
 	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ:
 		return 16
-	case cpu.X86.HasAVX2:
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
 		return 8
 	}
 	return 0
@@ -22,12 +22,14 @@ var lanes = func() int {
 
 func (k adamStep) vectors(value, grad, m, v []float32) int {
 	n := whole(len(value), lanes)
-	switch {
-	case n == 0:
-	case lanes == 16:
-		adamAVX512(&value[0], &grad[0], &m[0], &v[0], n, k.beta1, k.rest1, k.beta2, k.rest2, k.size, k.root, k.eps)
-	default:
-		adamAVX2(&value[0], &grad[0], &m[0], &v[0], n, k.beta1, k.rest1, k.beta2, k.rest2, k.size, k.root, k.eps)
+	if n == 0 {
+		return 0
+	}
+	inverse := 1 / k.root
+	if lanes == 16 {
+		adamAVX512(&value[0], &grad[0], &m[0], &v[0], n, k.beta1, k.rest1, k.beta2, k.rest2, k.size, k.root, inverse, k.eps)
+	} else {
+		adamAVX2(&value[0], &grad[0], &m[0], &v[0], n, k.beta1, k.rest1, k.beta2, k.rest2, k.size, k.root, inverse, k.eps)
 	}
 	return n
 }

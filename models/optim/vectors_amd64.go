@@ -4,10 +4,10 @@
 
 package optim
 
-// adamAVX2 makes a step of Adam, with each product, quotient and root rounded as Go rounds it.
+// adamAVX2 makes a step of Adam, with each product, quotient and root rounded as Go rounds it. inverse is 1/root.
 //
 //go:noescape
-func adamAVX2(value *float32, grad *float32, m *float32, v *float32, n int, beta1 float32, rest1 float32, beta2 float32, rest2 float32, size float32, root float32, eps float32)
+func adamAVX2(value *float32, grad *float32, m *float32, v *float32, n int, beta1 float32, rest1 float32, beta2 float32, rest2 float32, size float32, root float32, inverse float32, eps float32)
 
 // sumSquaresAVX2 adds the square of element i to sums[i%32].
 //
@@ -19,10 +19,10 @@ func sumSquaresAVX2(x *float32, n int, sums *float64)
 //go:noescape
 func scaleAVX2(x *float32, n int, c float32)
 
-// adamAVX512 makes a step of Adam, with each product, quotient and root rounded as Go rounds it.
+// adamAVX512 makes a step of Adam, with each product, quotient and root rounded as Go rounds it. inverse is 1/root.
 //
 //go:noescape
-func adamAVX512(value *float32, grad *float32, m *float32, v *float32, n int, beta1 float32, rest1 float32, beta2 float32, rest2 float32, size float32, root float32, eps float32)
+func adamAVX512(value *float32, grad *float32, m *float32, v *float32, n int, beta1 float32, rest1 float32, beta2 float32, rest2 float32, size float32, root float32, inverse float32, eps float32)
 
 // sumSquaresAVX512 adds the square of element i to sums[i%32].
 //

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func adamAVX2(value *float32, grad *float32, m *float32, v *float32, n int, beta1 float32, rest1 float32, beta2 float32, rest2 float32, size float32, root float32, eps float32)
-// Requires: AVX
-TEXT ·adamAVX2(SB), NOSPLIT, $0-68
+// func adamAVX2(value *float32, grad *float32, m *float32, v *float32, n int, beta1 float32, rest1 float32, beta2 float32, rest2 float32, size float32, root float32, inverse float32, eps float32)
+// Requires: AVX, FMA3
+TEXT ·adamAVX2(SB), NOSPLIT, $0-72
 	MOVQ         value+0(FP), AX
 	MOVQ         grad+8(FP), CX
 	MOVQ         m+16(FP), DX
@@ -18,35 +18,40 @@ TEXT ·adamAVX2(SB), NOSPLIT, $0-68
 	VBROADCASTSS rest2+52(FP), Y3
 	VBROADCASTSS size+56(FP), Y4
 	VBROADCASTSS root+60(FP), Y5
-	VBROADCASTSS eps+64(FP), Y6
+	VBROADCASTSS eps+68(FP), Y6
+	VBROADCASTSS inverse+64(FP), Y7
 
 loop:
-	TESTQ   SI, SI
-	JZ      end
-	VMOVUPS (CX), Y7
-	VMULPS  (DX), Y0, Y8
-	VMULPS  Y7, Y1, Y9
-	VADDPS  Y9, Y8, Y8
-	VMOVUPS Y8, (DX)
-	VMULPS  (BX), Y2, Y9
-	VMULPS  Y7, Y7, Y7
-	VMULPS  Y7, Y3, Y7
-	VADDPS  Y7, Y9, Y9
-	VMOVUPS Y9, (BX)
-	VSQRTPS Y9, Y9
-	VDIVPS  Y5, Y9, Y9
-	VADDPS  Y6, Y9, Y9
-	VDIVPS  Y9, Y8, Y8
-	VMULPS  Y8, Y4, Y8
-	VMOVUPS (AX), Y7
-	VSUBPS  Y8, Y7, Y7
-	VMOVUPS Y7, (AX)
-	ADDQ    $0x00000020, AX
-	ADDQ    $0x00000020, CX
-	ADDQ    $0x00000020, DX
-	ADDQ    $0x00000020, BX
-	SUBQ    $0x00000008, SI
-	JMP     loop
+	TESTQ        SI, SI
+	JZ           end
+	VMOVUPS      (CX), Y8
+	VMULPS       (DX), Y0, Y9
+	VMULPS       Y8, Y1, Y10
+	VADDPS       Y10, Y9, Y9
+	VMOVUPS      Y9, (DX)
+	VMULPS       (BX), Y2, Y10
+	VMULPS       Y8, Y8, Y8
+	VMULPS       Y8, Y3, Y8
+	VADDPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (BX)
+	VSQRTPS      Y10, Y10
+	VMULPS       Y7, Y10, Y8
+	VMOVAPS      Y10, Y11
+	VFNMADD231PS Y8, Y5, Y11
+	VFMADD231PS  Y7, Y11, Y8
+	VMAXPS       Y10, Y8, Y10
+	VADDPS       Y6, Y10, Y10
+	VDIVPS       Y10, Y9, Y9
+	VMULPS       Y9, Y4, Y9
+	VMOVUPS      (AX), Y8
+	VSUBPS       Y9, Y8, Y8
+	VMOVUPS      Y8, (AX)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, BX
+	SUBQ         $0x00000008, SI
+	JMP          loop
 
 end:
 	VZEROUPPER
@@ -130,9 +135,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func adamAVX512(value *float32, grad *float32, m *float32, v *float32, n int, beta1 float32, rest1 float32, beta2 float32, rest2 float32, size float32, root float32, eps float32)
+// func adamAVX512(value *float32, grad *float32, m *float32, v *float32, n int, beta1 float32, rest1 float32, beta2 float32, rest2 float32, size float32, root float32, inverse float32, eps float32)
 // Requires: AVX, AVX512F
-TEXT ·adamAVX512(SB), NOSPLIT, $0-68
+TEXT ·adamAVX512(SB), NOSPLIT, $0-72
 	MOVQ         value+0(FP), AX
 	MOVQ         grad+8(FP), CX
 	MOVQ         m+16(FP), DX
@@ -144,35 +149,40 @@ TEXT ·adamAVX512(SB), NOSPLIT, $0-68
 	VBROADCASTSS rest2+52(FP), Z3
 	VBROADCASTSS size+56(FP), Z4
 	VBROADCASTSS root+60(FP), Z5
-	VBROADCASTSS eps+64(FP), Z6
+	VBROADCASTSS eps+68(FP), Z6
+	VBROADCASTSS inverse+64(FP), Z7
 
 loop:
-	TESTQ   SI, SI
-	JZ      end
-	VMOVUPS (CX), Z7
-	VMULPS  (DX), Z0, Z8
-	VMULPS  Z7, Z1, Z9
-	VADDPS  Z9, Z8, Z8
-	VMOVUPS Z8, (DX)
-	VMULPS  (BX), Z2, Z9
-	VMULPS  Z7, Z7, Z7
-	VMULPS  Z7, Z3, Z7
-	VADDPS  Z7, Z9, Z9
-	VMOVUPS Z9, (BX)
-	VSQRTPS Z9, Z9
-	VDIVPS  Z5, Z9, Z9
-	VADDPS  Z6, Z9, Z9
-	VDIVPS  Z9, Z8, Z8
-	VMULPS  Z8, Z4, Z8
-	VMOVUPS (AX), Z7
-	VSUBPS  Z8, Z7, Z7
-	VMOVUPS Z7, (AX)
-	ADDQ    $0x00000040, AX
-	ADDQ    $0x00000040, CX
-	ADDQ    $0x00000040, DX
-	ADDQ    $0x00000040, BX
-	SUBQ    $0x00000010, SI
-	JMP     loop
+	TESTQ        SI, SI
+	JZ           end
+	VMOVUPS      (CX), Z8
+	VMULPS       (DX), Z0, Z9
+	VMULPS       Z8, Z1, Z10
+	VADDPS       Z10, Z9, Z9
+	VMOVUPS      Z9, (DX)
+	VMULPS       (BX), Z2, Z10
+	VMULPS       Z8, Z8, Z8
+	VMULPS       Z8, Z3, Z8
+	VADDPS       Z8, Z10, Z10
+	VMOVUPS      Z10, (BX)
+	VSQRTPS      Z10, Z10
+	VMULPS       Z7, Z10, Z8
+	VMOVAPS      Z10, Z11
+	VFNMADD231PS Z8, Z5, Z11
+	VFMADD231PS  Z7, Z11, Z8
+	VMAXPS       Z10, Z8, Z10
+	VADDPS       Z6, Z10, Z10
+	VDIVPS       Z10, Z9, Z9
+	VMULPS       Z9, Z4, Z9
+	VMOVUPS      (AX), Z8
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z8, (AX)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000040, DX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x00000010, SI
+	JMP          loop
 
 end:
 	VZEROUPPER

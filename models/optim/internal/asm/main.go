@@ -54,8 +54,8 @@ func each(n reg.GPVirtual, block int, pointers []Mem, body func()) {
 }
 
 func (v isa) adam() {
-	v.function("adam", "value, grad, m, v *float32, n int, beta1, rest1, beta2, rest2, size, root, eps float32",
-		"makes a step of Adam, with each product, quotient and root rounded as Go rounds it.")
+	v.function("adam", "value, grad, m, v *float32, n int, beta1, rest1, beta2, rest2, size, root, inverse, eps float32",
+		"makes a step of Adam, with each product, quotient and root rounded as Go rounds it. inverse is 1/root.")
 	value, grad, mean, square := pointer("value"), pointer("grad"), pointer("m"), pointer("v")
 	n := GP64()
 	Load(Param("n"), n)
@@ -70,6 +70,7 @@ func (v isa) adam() {
 	}
 	beta1, rest1, beta2, rest2 := constant("beta1"), constant("rest1"), constant("beta2"), constant("rest2")
 	size, root, eps := constant("size"), constant("root"), constant("eps")
+	inverse := constant("inverse")
 	each(n, v.lanes, []Mem{value, grad, mean, square}, func() {
 		g, a, b, c := v.vec(), v.vec(), v.vec(), v.vec()
 		VMOVUPS(grad, g)
@@ -83,7 +84,7 @@ func (v isa) adam() {
 		VADDPS(c, b, b)
 		VMOVUPS(b, square)
 		VSQRTPS(b, b)
-		VDIVPS(root, b, b)
+		v.quotient(b, root, inverse)
 		VADDPS(eps, b, b)
 		VDIVPS(b, a, a)
 		VMULPS(a, size, a)
@@ -92,6 +93,22 @@ func (v isa) adam() {
 		VMOVUPS(c, value)
 	})
 	v.end()
+}
+
+// quotient replaces x, which is not negative, by x/root rounded once, for a root of at most 1; inverse is 1/root. The
+// unit for divisions would take longer. The remainder of the first quotient is exact, and the correction by it is off
+// by less than the hardest quotients are from the middle between two numbers. Where x is infinite or NaN, the
+// correction is NaN, and the maximum takes x.
+//
+// Source: Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", IBM Journal of
+// Research and Development 34 (1990).
+func (v isa) quotient(x, root, inverse reg.VecVirtual) {
+	q, r := v.vec(), v.vec()
+	VMULPS(inverse, x, q)
+	VMOVAPS(x, r)
+	VFNMADD231PS(q, root, r)
+	VFMADD231PS(inverse, r, q)
+	VMAXPS(x, q, x)
 }
 
 // sumLanes is the number of sums that sumSquares keeps, whatever the instruction set.
