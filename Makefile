@@ -237,7 +237,7 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(GO) build -o $(CACHE)/trainer ./trainer
 	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
-	$(CACHE)/venv-client/bin/python -m pytest -p no:cacheprovider -q tools/test_bench_peers.py tools/test_transfer.py --dist .
+	$(CACHE)/venv-client/bin/python -m pytest -p no:cacheprovider -q tools/test_bench_gemm.py tools/test_bench_peers.py tools/test_transfer.py --dist .
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run 'TestStableBaselines3|TestPythonPolicy' ./trainer/command/core
 
 AXE := $(CACHE)/axe/axe_playwright_python/axe.min.js
@@ -461,6 +461,12 @@ bench-trainers: ## our trainers beside Stable-Baselines3's, PureJaxRL's and SBX'
 	PYTHONPATH=$(abspath $(PEERS)) $(CACHE)/venv-client/bin/python -W ignore tools/bench_peers.py --ours $(CACHE)/benchtrainers \
 		--markdown $(CACHE)/peers.md --json $(CACHE)/peers.json $(BASELINE:%=--baseline %)
 	@echo "written to $(CACHE)/trainers.md, $(CACHE)/solve.md, $(CACHE)/peers.md and $(CACHE)/peers.json, with which BASELINE=FILE compares a later run"
+
+bench-gemm: ## matrix products on one core beside OpenBLAS's and MKL's, and the core's peak: a table of docs/benchmarks.md
+	@mkdir -p $(CACHE)
+	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
+	$(GO) test -c -o $(CACHE)/fused.test ./models/fused
+	$(CACHE)/venv-client/bin/python tools/bench_gemm.py --ours $(CACHE)/fused.test --markdown $(CACHE)/gemm.md
 
 BENCH_KWOK ?= --soak 6m --episodes 100
 
