@@ -39,6 +39,14 @@ var (
 
 func (avx512) gemm(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int) {
 	checkGEMM(m, n, k, a, b, ldb, c, ldc, start, ldstart)
+	if last := narrowColumns(m, n, 64, a); last > 0 {
+		n -= last
+		var s []float32
+		if start != nil {
+			s = start[n:]
+		}
+		narrowGEMM(true, m, last, k, a, b[n:], ldb, c[n:], ldc, s, ldstart)
+	}
 	for p := 0; p < k; p += depth {
 		ap, bp, kp := &a.x[p*a.col], b[p*ldb:], min(depth, k-p)
 		for j := 0; j < n; j += 64 {
@@ -66,6 +74,14 @@ func (avx512) gemm(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc
 
 func (avx2) gemm(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int) {
 	checkGEMM(m, n, k, a, b, ldb, c, ldc, start, ldstart)
+	if last := narrowColumns(m, n, 16, a); last > 0 {
+		n -= last
+		var s []float32
+		if start != nil {
+			s = start[n:]
+		}
+		narrowGEMM(false, m, last, k, a, b[n:], ldb, c[n:], ldc, s, ldstart)
+	}
 	for p := 0; p < k; p += depth {
 		ap, bp, kp := &a.x[p*a.col], b[p*ldb:], min(depth, k-p)
 		for j := 0; j < n; j += 16 {
@@ -199,13 +215,18 @@ func (avx2) normalizeGradient(d, xhat, gamma, weight []float32, inverse float32)
 	normalizeGradAVX2(&d[0], &xhat[0], &gamma[0], &weight[0], n, 1/float32(n), inverse)
 }
 
-// transpose transposes blocks of 8×8 with the kernel, and the edges in Go.
 func (sharedAVX) transpose(dst, src []float32, rows, cols int) {
-	_, _ = dst[rows*cols-1], src[rows*cols-1]
+	transposeTo(dst, rows, src, cols, rows, cols)
+}
+
+// transposeTo sets cols rows of dst, which start lddst apart, to the columns of src, whose rows start ldsrc apart. It
+// transposes blocks of 8×8 with the kernel, and the edges in Go.
+func transposeTo(dst []float32, lddst int, src []float32, ldsrc, rows, cols int) {
+	_, _ = dst[(cols-1)*lddst+rows-1], src[(rows-1)*ldsrc+cols-1]
 	i, blocks := 0, cols/8
 	for ; blocks > 0 && i+8 <= rows; i += 8 {
-		transpose8(&dst[i], 4*rows, &src[i*cols], 4*cols, blocks)
+		transpose8(&dst[i], 4*lddst, &src[i*ldsrc], 4*ldsrc, blocks)
 	}
-	transposeBlock(dst, src, rows, cols, 0, i, 8*blocks, cols)
-	transposeBlock(dst, src, rows, cols, i, rows, 0, cols)
+	transposeBlock(dst, lddst, src, ldsrc, 0, i, 8*blocks, cols)
+	transposeBlock(dst, lddst, src, ldsrc, i, rows, 0, cols)
 }

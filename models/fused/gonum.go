@@ -95,14 +95,14 @@ func (gonumKernels) maxRows(max []float32, row []int32, x []float32) {
 }
 
 func (gonumKernels) transpose(dst, src []float32, rows, cols int) {
-	transposeBlock(dst, src, rows, cols, 0, rows, 0, cols)
+	transposeBlock(dst, rows, src, cols, 0, rows, 0, cols)
 }
 
-// transposeBlock transposes rows i0 to i1 and columns j0 to j1 of a matrix.
-func transposeBlock(dst, src []float32, rows, cols, i0, i1, j0, j1 int) {
+// transposeBlock transposes rows i0 to i1 and columns j0 to j1 of src, whose rows start ldsrc apart.
+func transposeBlock(dst []float32, lddst int, src []float32, ldsrc, i0, i1, j0, j1 int) {
 	for i := i0; i < i1; i++ {
-		for j, v := range src[i*cols+j0 : i*cols+j1] {
-			dst[(j0+j)*rows+i] = v
+		for j, v := range src[i*ldsrc+j0 : i*ldsrc+j1] {
+			dst[(j0+j)*lddst+i] = v
 		}
 	}
 }
