@@ -15,6 +15,19 @@ type Schedule struct {
 	Linear  bool
 }
 
+// Horizon holds the length of a training, over which linear schedules fall. Configurations of learners embed it.
+type Horizon struct {
+	TotalTimesteps int `json:"-"` // or gradient steps, of learners from recorded transitions
+}
+
+// SetTotalTimesteps sets TotalTimesteps.
+func (h *Horizon) SetTotalTimesteps(n int) { h.TotalTimesteps = n }
+
+// Remaining returns which part of the training is left after so many timesteps, for [Schedule.At].
+func (h *Horizon) Remaining(timesteps int) float64 {
+	return 1 - float64(timesteps)/float64(h.TotalTimesteps)
+}
+
 // Constant returns the schedule that is always v.
 func Constant(v float64) Schedule { return Schedule{Initial: v} }
 

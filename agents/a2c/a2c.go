@@ -93,7 +93,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	if !buf.Full() {
 		return nil, nil
 	}
-	rate := l.cfg.LearningRate.At(1 - float64(a.NumTimesteps())/float64(l.cfg.TotalTimesteps))
+	rate := l.cfg.LearningRate.At(l.cfg.Remaining(a.NumTimesteps()))
 	buf.Estimate(a.Team, l.cfg.Gamma, l.cfg.GAELambda) // [2]
 	explained := rollout.ExplainedVariance(buf.Value, buf.Ret)
 	if l.cfg.NormalizeAdvantage {

@@ -23,7 +23,7 @@ type Config struct {
 	NormalizeAdvantage bool            `json:"normalize_advantage"` // over each rollout; default false
 	policies.Network
 	normalize.Normalization
-	TotalTimesteps int `json:"-"` // over which linear schedules fall
+	agents.Horizon
 }
 
 // Defaults returns Stable-Baselines3's defaults.
@@ -33,9 +33,6 @@ func Defaults() Config {
 		RMSPropEps: 1e-5, UseRMSProp: true, Network: policies.Defaults(), Normalization: normalize.Defaults(),
 	}
 }
-
-// SetTotalTimesteps sets TotalTimesteps.
-func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
 
 // RolloutSteps returns the environment steps of a rollout, after which training can pause.
 func (c *Config) RolloutSteps(numEnvs int) int { return c.NSteps * numEnvs }

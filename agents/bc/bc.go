@@ -98,7 +98,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	rate := l.cfg.LearningRate.At(1 - float64(a.NumTimesteps())/float64(l.cfg.TotalTimesteps))
+	rate := l.cfg.LearningRate.At(l.cfg.Remaining(a.NumTimesteps()))
 	optim.ClipGradNorm(a.Params, l.cfg.MaxGradNorm)
 	a.Optimizer.Step(rate)
 	a.NUpdates++

@@ -12,7 +12,7 @@ type Config struct {
 	EntCoef      float64         `json:"ent_coef"`      // weight of the entropy bonus; default 1e-3
 	MaxGradNorm  float64         `json:"max_grad_norm"` // bound of the gradient's norm; default 10
 	policies.Network
-	TotalTimesteps int `json:"-"` // gradient steps, over which linear schedules fall
+	agents.Horizon
 }
 
 // Defaults returns the learning rate of d3rlpy 2.8 and imitation 1.0, d3rlpy's batch size and
@@ -22,9 +22,6 @@ func Defaults() Config {
 	n.ActivationFn = "relu"
 	return Config{LearningRate: agents.Constant(1e-3), BatchSize: 100, EntCoef: 1e-3, MaxGradNorm: 10, Network: n}
 }
-
-// SetTotalTimesteps sets TotalTimesteps.
-func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
 
 // RolloutSteps returns 1: training can pause after any gradient step.
 func (c *Config) RolloutSteps(int) int { return 1 }

@@ -20,7 +20,7 @@ type Config struct {
 	ActivationFn         string          `json:"activation_fn"`          // "relu" (default) or "tanh"
 	LayerNorm            bool            `json:"layer_norm"`             // between each hidden layer and its activation; default false
 	Pool                 string          `json:"pool"`                   // of nodes for waiting: "mean", "max" or "mean+max" (default)
-	TotalTimesteps       int             `json:"-"`                      // gradient steps, over which linear schedules fall
+	agents.Horizon
 }
 
 // Defaults returns the defaults of d3rlpy 2.8.
@@ -30,9 +30,6 @@ func Defaults() Config {
 		MaxGradNorm: 10, Policy: policies.Mlp, NetArch: []int{256, 256}, ActivationFn: "relu", Pool: "mean+max",
 	}
 }
-
-// SetTotalTimesteps sets TotalTimesteps.
-func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
 
 // RolloutSteps returns 1: training can pause after any gradient step.
 func (c *Config) RolloutSteps(int) int { return 1 }

@@ -111,7 +111,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	rate := l.cfg.LearningRate.At(1 - float64(l.updates)/float64(l.cfg.TotalTimesteps))
+	rate := l.cfg.LearningRate.At(l.cfg.Remaining(l.updates))
 	optim.ClipGradNorm(l.nets.Params, l.cfg.MaxGradNorm)
 	l.nets.Adam.Step(rate)
 	l.updates++

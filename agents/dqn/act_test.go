@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 )
@@ -79,7 +80,7 @@ func TestExplorationRate(t *testing.T) {
 		t.Errorf("explorationRate(1) = %v with a fraction of 0, want the final 0.1", got)
 	}
 	// From 1 by half with each step, not below 0.01: 2^-6 is 0.0156, 2^-7 is 0.0078.
-	decaying := Config{ExplorationInitialEps: 1, ExplorationFinalEps: 0.01, ExplorationDecay: 0.5, ExplorationFraction: 1, TotalTimesteps: 10}
+	decaying := Config{ExplorationInitialEps: 1, ExplorationFinalEps: 0.01, ExplorationDecay: 0.5, ExplorationFraction: 1, Horizon: agents.Horizon{TotalTimesteps: 10}}
 	for step, want := range []float64{1, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.01, 0.01} {
 		if got := decaying.explorationRate(1 - float64(step)/10); math.Abs(got-want) > 1e-12 {
 			t.Errorf("with decay, after %d of 10 steps: %v, want %v", step, got, want)

@@ -39,7 +39,7 @@ type Config struct {
 	PrioritizedReplayBeta0 float64         `json:"prioritized_replay_beta0"` // first exponent of the importance weights, in [0, 1], which rises to 1; default 0.4
 	PrioritizedReplayEps   float64         `json:"prioritized_replay_eps"`   // added to the size of an error; default 1e-6
 	CheckpointReplayBuffer bool            `json:"checkpoint_replay_buffer"` // Save writes the replay buffer, too, compressed; without it no resumed training is exact; default true
-	TotalTimesteps         int             `json:"-"`                        // over which linear schedules fall
+	agents.Horizon
 }
 
 // Defaults returns Stable-Baselines3's defaults.
@@ -53,9 +53,6 @@ func Defaults() Config {
 		CheckpointReplayBuffer: true,
 	}
 }
-
-// SetTotalTimesteps sets TotalTimesteps.
-func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
 
 // RolloutSteps returns the environment steps of one step of all environments: training can pause
 // after any.

@@ -126,7 +126,7 @@ func (l *Learner) Collected() bool { return !l.acted && l.counts.SinceUpdate == 
 
 // progressRemaining returns the remaining share of the training.
 func (l *Learner) progressRemaining() float64 {
-	return 1 - float64(l.counts.Timesteps)/float64(l.cfg.TotalTimesteps)
+	return l.cfg.Remaining(l.counts.Timesteps)
 }
 
 // Act implements [agents.Policy]: with probability ε, and always before LearningStarts, it chooses a

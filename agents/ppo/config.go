@@ -27,7 +27,7 @@ type Config struct {
 	TargetKL           float64         `json:"target_kl"`           // ends an update early above 1.5 times it; default 0: never
 	policies.Network
 	normalize.Normalization
-	TotalTimesteps int `json:"-"` // over which linear schedules fall
+	agents.Horizon
 }
 
 // Defaults returns Stable-Baselines3's defaults.
@@ -39,9 +39,6 @@ func Defaults() Config {
 		Normalization: normalize.Defaults(),
 	}
 }
-
-// SetTotalTimesteps sets TotalTimesteps.
-func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
 
 // RolloutSteps returns the environment steps of a rollout, after which training can pause.
 func (c *Config) RolloutSteps(numEnvs int) int { return c.NSteps * numEnvs }

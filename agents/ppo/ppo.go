@@ -122,7 +122,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 		return nil, nil
 	}
 	defer a.Team.Rest()
-	progress := 1 - float64(a.NumTimesteps())/float64(l.cfg.TotalTimesteps)                                             // this rollout counted, as in SB3
+	progress := l.cfg.Remaining(a.NumTimesteps())                                                                       // this rollout counted, as in SB3
 	rate, clip, clipVf := l.cfg.LearningRate.At(progress), l.cfg.ClipRange.At(progress), l.cfg.ClipRangeVf.At(progress) // [4]
 	buf.Estimate(a.Team, l.cfg.Gamma, l.cfg.GAELambda)                                                                  // [5]
 	for i := range l.perm {

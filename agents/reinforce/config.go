@@ -18,7 +18,7 @@ type Config struct {
 	MaxGradNorm        float64         `json:"max_grad_norm"`       // bound of the gradient's norm; default 0.5
 	policies.Network
 	normalize.Normalization
-	TotalTimesteps int `json:"-"` // over which linear schedules fall
+	agents.Horizon
 }
 
 // Defaults returns the default hyperparameters.
@@ -28,9 +28,6 @@ func Defaults() Config {
 		VfCoef: 0.5, MaxGradNorm: 0.5, Network: policies.Defaults(), Normalization: normalize.Defaults(),
 	}
 }
-
-// SetTotalTimesteps sets TotalTimesteps.
-func (c *Config) SetTotalTimesteps(n int) { c.TotalTimesteps = n }
 
 // RolloutSteps returns 0: an update takes as many environment steps as its episodes are long.
 func (c *Config) RolloutSteps(int) int { return 0 }

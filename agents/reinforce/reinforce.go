@@ -230,7 +230,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 			return nil, nil
 		}
 	}
-	progress := 1 - float64(a.NumTimesteps())/float64(l.cfg.TotalTimesteps)
+	progress := l.cfg.Remaining(a.NumTimesteps())
 	rate := l.cfg.LearningRate.At(progress)
 	s, err := l.learn()
 	if err != nil {
