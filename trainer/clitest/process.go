@@ -23,3 +23,20 @@ func Process(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may have ended
 	return cmd, out
 }
+
+// Together starts n processes of one command line, waits for them and returns their standard outputs.
+func Together(t *testing.T, n int, args ...string) [][]byte {
+	t.Helper()
+	running, outs := make([]*exec.Cmd, n), make([]*bytes.Buffer, n)
+	for i := range running {
+		running[i], outs[i] = Process(t, args...)
+	}
+	texts := make([][]byte, n)
+	for i, cmd := range running {
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("process %d of %d: %v", i, n, err)
+		}
+		texts[i] = outs[i].Bytes()
+	}
+	return texts
+}

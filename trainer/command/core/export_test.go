@@ -42,6 +42,11 @@ func shippedModels(t *testing.T) []string {
 	return paths
 }
 
+// shippedName returns the name of a shipped model's file with its folder.
+func shippedName(path string) string {
+	return filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
+}
+
 // TestExportsEveryShippedModel: none is refused, and each names its outputs. (What they compute,
 // TestONNXRuntimeAgreesOnShippedModels compares.)
 func TestExportsEveryShippedModel(t *testing.T) {
@@ -381,7 +386,7 @@ func TestONNXRuntimeAgreesOnShippedModels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var jobs []onnxJob
 	for _, path := range shippedModels(t) {
-		name := filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
+		name := shippedName(path)
 		job := newOnnxJob(t, name, path, rng)
 		jobs = append(jobs, job)
 		if n := job.meta.Spec.Nodes; n != nil {

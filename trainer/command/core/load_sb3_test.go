@@ -116,7 +116,7 @@ func TestStableBaselines3LoadsShippedModels(t *testing.T) {
 		if strings.HasPrefix(filepath.Base(path), forecast.Algo) {
 			continue
 		}
-		jobs = append(jobs, sb3Job(t, filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path)), path, rng))
+		jobs = append(jobs, sb3Job(t, shippedName(path), path, rng))
 	}
 	checkSB3(t, jobs)
 }

@@ -3,7 +3,6 @@ package core
 import (
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 
 	answers "github.com/kubernasium/kubernasium/agents/trained"
@@ -159,7 +158,7 @@ func TestPythonPolicyAgreesOnShippedModels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	var jobs []policyJob
 	for _, path := range shippedModels(t) {
-		jobs = append(jobs, newPolicyJob(t, filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path)), path, rng))
+		jobs = append(jobs, newPolicyJob(t, shippedName(path), path, rng))
 	}
 	checkPolicies(t, jobs)
 }

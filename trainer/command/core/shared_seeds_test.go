@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,19 +93,10 @@ func TestSharedSeedsKilled(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(attempt, mark), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var runs []*exec.Cmd
-	var outs []*bytes.Buffer
-	for range 2 {
-		cmd, out := clitest.Process(t, shared...)
-		runs, outs = append(runs, cmd), append(outs, out)
-	}
-	for i, cmd := range runs {
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
+	for i, out := range clitest.Together(t, 2, shared...) {
 		var got run.SeedsResult
-		if err := json.Unmarshal(outs[i].Bytes(), &got); err != nil {
-			t.Fatalf("%v: %s", err, outs[i])
+		if err := json.Unmarshal(out, &got); err != nil {
+			t.Fatalf("%v: %s", err, out)
 		}
 		if got.Eval == nil || *got.Eval != *want.Eval || len(got.Seeds) != len(want.Seeds) {
 			t.Fatalf("process %d: mean %v of %d seeds, undisturbed %v of %d", i, got.Eval, len(got.Seeds), want.Eval, len(want.Seeds))

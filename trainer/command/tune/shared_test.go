@@ -4,11 +4,9 @@ package tune
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,18 +82,9 @@ func TestSharedStudy(t *testing.T) {
 	if len(left) != 1 {
 		t.Fatalf("the killed process held %v, want one trial", left)
 	}
-	var runs []*exec.Cmd
-	var outs []*bytes.Buffer
-	for range 2 {
-		cmd, out := clitest.Process(t, shared...)
-		runs, outs = append(runs, cmd), append(outs, out)
-	}
-	for i, cmd := range runs {
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
+	for i, out := range clitest.Together(t, 2, shared...) {
 		var got tuneResult
-		if err := json.Unmarshal(outs[i].Bytes(), &got); err != nil {
+		if err := json.Unmarshal(out, &got); err != nil {
 			t.Fatal(err)
 		}
 		for k := range got.Trials {
