@@ -41,6 +41,21 @@ func chain(t *testing.T, n int) (urls []string, kill func()) {
 	}
 }
 
+// pair returns a vector at the first of the servers, which the others stand in for, and its like in this process.
+func pair(t *testing.T, urls []string, id string, n int, o envs.VecOptions) (*VecEnv, *envs.Vec) {
+	t.Helper()
+	v, err := Dial(t.Context(), urls[0], id, n, Options{Options: o.Options, Autoreset: o.Autoreset, MaxEpisodeSteps: o.MaxEpisodeSteps, Others: urls[1:]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := envs.Make(id, n, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close(); w.Close() })
+	return v, w
+}
+
 // player draws permitted actions.
 type player struct {
 	act  space.Space
@@ -87,17 +102,9 @@ func TestStatesAreRestored(t *testing.T) {
 				const n, kills, each = 3, 4, 14
 				urls, kill := chain(t, kills+1)
 				opts := envs.VecOptions{Options: tc.options, Autoreset: mode, MaxEpisodeSteps: 11}
-				w, err := envs.Make(tc.id, n, opts)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer w.Close()
-				v, err := Dial(ctx, urls[0], tc.id, n, Options{Options: tc.options, Autoreset: mode, MaxEpisodeSteps: 11, Others: urls[1:]})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer v.Close()
+				v, w := pair(t, urls, tc.id, n, opts)
 				var got, want *envs.Batch
+				var err error
 				both := func(what string, do func(envs.VecEnv) (*envs.Batch, error)) {
 					t.Helper()
 					if want, err = do(w); err != nil {
@@ -161,16 +168,7 @@ func TestStatesBeforeAllAreReset(t *testing.T) {
 	statesEvery(t, 0)
 	ctx := context.Background()
 	urls, kill := chain(t, 2)
-	v, err := Dial(ctx, urls[0], "classic/CartPole-v1", 2, Options{Others: urls[1:]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	w, err := envs.Make("classic/CartPole-v1", 2, envs.VecOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
+	v, w := pair(t, urls, "classic/CartPole-v1", 2, envs.VecOptions{})
 	for k, mask := range [][]bool{{false, true}, {true, false}, {true, true}} {
 		want, err := w.Reset(ctx, envs.VecResetOptions{Mask: mask})
 		if err != nil {
@@ -196,16 +194,7 @@ func TestOldServersHaveNoState(t *testing.T) {
 	defer func() { minor = wire.Minor }()
 	ctx := context.Background()
 	urls, kill := chain(t, 2)
-	v, err := Dial(ctx, urls[0], "classic/CartPole-v1", 1, Options{Others: urls[1:]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	w, err := envs.Make("classic/CartPole-v1", 1, envs.VecOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
+	v, w := pair(t, urls, "classic/CartPole-v1", 1, envs.VecOptions{})
 	seed := uint64(3)
 	for _, x := range []envs.VecEnv{v, w} {
 		if _, err := x.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
