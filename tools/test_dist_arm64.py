@@ -6,16 +6,14 @@ processor. What the program prints was printed on x86-64 before: docs/install.md
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
-import venv
 from pathlib import Path
 
 import pytest
+from foreign import install, released, run
 from test_dist import ROOT, same, transcript
 
 EMULATOR = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
@@ -26,31 +24,14 @@ def emulated(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment of this machine with the wheel of arm64, whose program an emulator runs."""
     assert EMULATOR, "qemu-aarch64 is missing: install Debian's package qemu-user"
     folder = tmp_path_factory.mktemp("arm64")
-    venv.create(folder, with_pip=True)
-    pip = [str(folder / "bin" / "pip"), "--disable-pip-version-check", "--quiet", "install"]
-    subprocess.run([*pip, "gymnasium==1.4.0", "msgpack==1.2.4", "numpy"], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
     (wheel,) = dist.glob("kubernasium-*linux_2_17_aarch64*.whl")
-    # pip takes the wheel of another platform only where a folder is named.
-    platform = ["--platform", "manylinux2014_aarch64", "--only-binary=:all:", "--no-deps", "--target", str(site)]
-    subprocess.run([*pip, *platform, str(wheel)], check=True)
+    site = install(folder, wheel, "manylinux2014_aarch64")
     program = site / "kubernasium" / "bin" / "kubernasium"
     real = program.rename(program.with_name("arm64"))
     program.write_text(f'#!/bin/sh\nexec {EMULATOR} {real} "$@"\n')
     program.chmod(0o755)
     (folder / "bin" / "kubernasium").symlink_to(site / "bin" / "kubernasium")
     return folder
-
-
-def run(emulated: Path, command: str, **env: str) -> str:
-    """Returns what a shell command prints, which must succeed."""
-    done = subprocess.run(
-        ["/bin/sh", "-c", command],
-        env={"PATH": str(emulated / "bin"), "HOME": str(emulated), "TMPDIR": "/tmp", **env},
-        cwd=emulated, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_program_is_of_arm64(emulated: Path) -> None:
@@ -68,8 +49,7 @@ def test_prints_what_x86_64_prints(emulated: Path) -> None:
 def test_serves_clients_of_x86_64(emulated: Path) -> None:
     """A vector over TCP: CartPole rewards each step with 1."""
     code = """
-        import os
-        import kubernasium
+                import kubernasium
         from kubernasium.launcher import Server
         with Server(args=["--listen", "127.0.0.1:0"]) as server:
             os.environ["KUBERNASIUM_URL"] = server.ws_url
@@ -84,16 +64,10 @@ def test_serves_clients_of_x86_64(emulated: Path) -> None:
 def test_environments_play_as_on_x86_64(emulated: Path) -> None:
     """TestReleased on arm64: spaces and sums are as promised; docs/versions.md names sums that differ in last bits."""
     del emulated  # the emulator is there
-    done = subprocess.run(
-        [os.environ.get("GO", "go"), "test", "-count=1", "-v", "-trimpath", "-tags", "nogorgonia", "-exec", EMULATOR,
-         "-run", "^TestReleased$", "./registry"],
-        cwd=ROOT, env={**os.environ, "CGO_ENABLED": "0", "GOARCH": "arm64", "GOOS": "linux"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    print(done.stdout, file=sys.stderr)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "--- PASS: TestReleased" in done.stdout
-    (logged,) = re.findall(r"sums that differ in the last bits: \[(.*)\]", done.stdout)
+    assert EMULATOR
+    printed = released(EMULATOR, GOARCH="arm64", GOOS="linux")
+    print(printed, file=sys.stderr)
+    (logged,) = re.findall(r"sums that differ in the last bits: \[(.*)\]", printed)
     text = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
     (documented,) = re.findall(r"\nOn arm64 .*?\n\n", text, re.DOTALL)
     assert set(re.findall(r'"(.+?)"', logged)) == set(re.findall(r"`(k8s/\S+)`", documented))

@@ -10,10 +10,10 @@ import os
 import re
 import shutil
 import subprocess
-import venv
 from pathlib import Path
 
 import pytest
+from foreign import install, released, run
 from test_dist import ROOT, same, transcript
 
 WINE = shutil.which("wine")
@@ -43,14 +43,8 @@ def wine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def windows(dist: Path, wine: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment of this machine with the wheel of Windows, whose program Wine runs."""
     folder = tmp_path_factory.mktemp("windows")
-    venv.create(folder, with_pip=True)
-    pip = [str(folder / "bin" / "pip"), "--disable-pip-version-check", "--quiet", "install"]
-    subprocess.run([*pip, "gymnasium==1.4.0", "msgpack==1.2.4", "numpy"], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
     (wheel,) = dist.glob("kubernasium-*win_amd64.whl")
-    # pip takes the wheel of another platform only where a folder is named.
-    platform = ["--platform", "win_amd64", "--only-binary=:all:", "--no-deps", "--target", str(site)]
-    subprocess.run([*pip, *platform, str(wheel)], check=True)
+    site = install(folder, wheel, "win_amd64")
     program = site / "kubernasium" / "bin" / "kubernasium.exe"
     script = program.with_name("kubernasium")
     variables = " ".join(f"'{name}={value}'" for name, value in wine.items())
@@ -59,17 +53,6 @@ def windows(dist: Path, wine: dict[str, str], tmp_path_factory: pytest.TempPathF
     (folder / "bin" / "kubernasium").symlink_to(script)
     (site / "sitecustomize.py").write_text("import socket\n\ndel socket.AF_UNIX\n")
     return folder
-
-
-def run(folder: Path, command: str) -> str:
-    """Returns what a shell command prints, which must succeed."""
-    done = subprocess.run(
-        ["/bin/sh", "-c", command],
-        env={"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "HOME": str(folder), "TMPDIR": "/tmp"},
-        cwd=folder, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_program_is_of_windows(windows: Path) -> None:
@@ -109,12 +92,6 @@ def test_shares_a_study(windows: Path) -> None:
 
 def test_environments_play_as_on_linux(wine: dict[str, str]) -> None:
     """TestReleased on Windows: spaces and sums of every environment, to the last bit."""
-    done = subprocess.run(
-        [os.environ.get("GO", "go"), "test", "-count=1", "-v", "-trimpath", "-tags", "nogorgonia", "-exec", WINE,
-         "-run", "^TestReleased$", "./registry"],
-        cwd=ROOT, env={**os.environ, **wine, "CGO_ENABLED": "0", "GOARCH": "amd64", "GOOS": "windows"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "--- PASS: TestReleased" in done.stdout
-    assert "sums that differ in the last bits: []" in done.stdout
+    assert WINE
+    printed = released(WINE, GOARCH="amd64", GOOS="windows", **wine)
+    assert "sums that differ in the last bits: []" in printed
