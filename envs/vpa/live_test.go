@@ -289,6 +289,9 @@ func TestLivePodsComeAndGo(t *testing.T) {
 	if saved == nil || saved.TotalSamplesCount != 480 {
 		t.Fatalf("checkpoint %+v, want one of 480 samples", saved)
 	}
+	if want := monday.Add(time.Duration(at) * time.Minute); !saved.LastSampleStart.Equal(want) {
+		t.Errorf("the last sample is of %v, want %v", saved.LastSampleStart, want)
+	}
 	again, p := start()
 	if err := again.Restore(saved); err != nil {
 		t.Fatal(err)

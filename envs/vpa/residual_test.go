@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
@@ -87,6 +89,41 @@ func TestResidualOfZeros(t *testing.T) {
 				t.Errorf("seed %d, hold %d: corrections of 0.3 cost what the baseline costs", seed, hold)
 			}
 		}
+	}
+}
+
+// TestForkKeepsItsBase: two environments of one seed go the ways that they go where the second is a copy of the first.
+func TestForkKeepsItsBase(t *testing.T) {
+	play := func(fork bool) (rewards []float64) {
+		v, err := envs.Make("k8s/VerticalPodAutoscaler-v1", 2, envs.VecOptions{
+			Options: map[string]any{"encoding": EncodingResidual, "interval_s": 3600, "steps": 50}, Autoreset: envs.Disabled, Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		if _, err := v.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{7, 7}}); err != nil {
+			t.Fatal(err)
+		}
+		for step := range 50 {
+			actions := make([]float32, 8)
+			if step >= 10 {
+				copy(actions, []float32{-1, 0, -0.5, 0}) // the first throttles its pods
+			}
+			if step == 10 && fork {
+				if _, err := v.Fork(0, []int{1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b, err := v.Step(t.Context(), actions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rewards = append(rewards, b.Reward...)
+		}
+		return rewards
+	}
+	if diff := cmp.Diff(play(false), play(true)); diff != "" {
+		t.Errorf("rewards (-separate +forked):\n%s", diff)
 	}
 }
 
