@@ -7,6 +7,7 @@ import (
 	"image"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -145,21 +146,19 @@ func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, erro
 }
 
 // all sends on every part and then receives on those that sent something, even after an error, so
-// that no reply stays unread.
+// that no reply stays unread. Parts receive at the same time, as each reads replies into rows of its own.
 func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i int, p *VecEnv) error) error {
-	var errs error
-	sent := make([]bool, len(j.parts))
+	errs := make([]error, 2*len(j.parts))
+	var replies sync.WaitGroup
 	for i, p := range j.parts {
 		ok, err := send(i, p)
-		sent[i] = ok && err == nil
-		errs = errors.Join(errs, err)
-	}
-	for i, p := range j.parts {
-		if sent[i] {
-			errs = errors.Join(errs, receive(i, p))
+		errs[i] = err
+		if ok && err == nil {
+			replies.Go(func() { errs[len(j.parts)+i] = receive(i, p) })
 		}
 	}
-	return errs
+	replies.Wait()
+	return errors.Join(errs...)
 }
 
 // Reset implements [envs.VecEnv].
