@@ -33,6 +33,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.torch_utils import FLOAT_MIN
 from ray.tune.registry import register_env
 
+from kubernasium.batch import Batches
 from kubernasium.vector import VectorEnv
 from kubernasium.wrappers import make_masked
 
@@ -115,8 +116,8 @@ class RunnerEnv(VectorEnv):
             **kwargs: further arguments of `VectorEnv`.
         """
         self._masks = masks
-        self._kept = {*infos} | {"_" + name for name in infos}
         super().__init__(env_id, num_envs, **kwargs)
+        self._batches = _FewInfos(num_envs, infos)
         self._nested = self.single_observation_space
         self._flat = spaces.flatten_space(self._nested)
         if masks:
@@ -128,19 +129,37 @@ class RunnerEnv(VectorEnv):
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Is `VectorEnv.reset`."""
-        return self._seen(*super().reset(**kwargs))
+        obs, infos = super().reset(**kwargs)
+        return self._seen(obs), infos
 
     def step_wait(self, timeout: float | None = None) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Is `VectorEnv.step_wait`."""
-        obs, *result, infos = super().step_wait(timeout)
-        obs, infos = self._seen(obs, infos)
-        return (obs, *result, infos)
+        obs, *result = super().step_wait(timeout)
+        return (self._seen(obs), *result)
 
-    def _seen(self, obs: Any, infos: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _seen(self, obs: Any) -> Any:
         seen = flatten_rows(self._nested, obs, self.num_envs).astype(self._flat.dtype, copy=False)
-        if self._masks:
-            seen = {OBS: seen, MASK: infos[MASK].astype(np.float32)}
-        return seen, {key: value for key, value in infos.items() if key in self._kept}
+        if not self._masks:
+            return seen
+        mask = self._batches.mask
+        if mask is None:
+            return {OBS: seen, MASK: np.ones((self.num_envs, self.vector.mask_size), np.float32)}
+        return {OBS: seen, MASK: mask.astype(np.float32)}
+
+
+class _FewInfos(Batches):
+    """Batches whose infos are a few diagnostics. To make all of them takes longer than the rest of a step."""
+
+    def __init__(self, num_envs: int, names: Sequence[str]) -> None:
+        super().__init__(num_envs, mask_size=0)
+        self._names = names
+
+    def infos(self, reply: dict[str, Any], chosen: np.ndarray | None) -> dict[str, Any]:
+        self.mask = reply.get("mask")
+        if not self._names:
+            return {}
+        info = {name: column for name, column in reply.get("info", {}).items() if name in self._names}
+        return super().infos({"mask": self.mask, "info": info}, chosen)
 
 
 def flatten_rows(space: spaces.Space[Any], batch: Any, n: int) -> np.ndarray:
