@@ -80,9 +80,11 @@ func (d *Distribution) gather() {
 		d.n, d.whole = len(d.logits), true
 		return
 	}
-	n, mask := 0, d.mask[:len(d.logits)]
-	for j, l := range d.logits {
-		d.index[n], d.logp[n] = int32(j), float64(l)
+	// Slices of the loop's own stay in registers: a store could change those of d.
+	n, logits := 0, d.logits
+	mask, index, logp := d.mask[:len(logits)], d.index[:len(logits)], d.logp[:len(logits)]
+	for j, l := range logits {
+		index[n], logp[n] = int32(j), float64(l)
 		n += one(mask[j])
 	}
 	d.n, d.whole = n, false
