@@ -24,6 +24,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
 	"github.com/kubernasium/kubernasium/models/team"
+	"github.com/kubernasium/kubernasium/models/vmath"
 )
 
 // Algo is the name of the algorithm in checkpoints and on the command line.
@@ -65,6 +66,8 @@ type minibatch struct {
 const (
 	blockRows   = 64      // rows that one worker takes at a time
 	minGathered = 1 << 14 // numbers of observations that are worth several workers
+	ahead       = 2       // rows between one that is copied and one that is asked for
+	wideObs     = 64      // numbers of an observation that are worth asking for
 )
 
 var _ imitation.Learner = (*Learner)(nil)
@@ -208,9 +211,24 @@ func (l *Learner) gatherBlock(_, block int) {
 	b, buf := &l.batch, l.collector.Buf
 	lo, hi := team.Block(block, len(b.rows), blockRows)
 	for i, r := range b.rows[lo:hi] {
+		if next := lo + i + ahead; next < hi {
+			l.prefetch(b.rows[next])
+		}
 		copy(b.obs[(lo+i)*buf.ObsSize:(lo+i+1)*buf.ObsSize], buf.Obs[r*buf.ObsSize:])
 		b.adv[lo+i] = buf.Adv[r]
 	}
+}
+
+// prefetch asks for the observation and the mask of row r. A shuffled rollout of wide observations is read from main
+// memory, whose latency would be most of the time of a copy.
+func (l *Learner) prefetch(r int) {
+	buf := l.collector.Buf
+	if buf.ObsSize < wideObs {
+		return
+	}
+	vmath.Prefetch(buf.Obs[r*buf.ObsSize : (r+1)*buf.ObsSize])
+	_, mask := l.collector.Row(r)
+	vmath.Prefetch(mask)
 }
 
 // blockLosses sets the losses of a block of the minibatch's rows and their gradients.

@@ -15,3 +15,8 @@ func shiftedExpAVX2(dst *float64, x *float64, n int, c float64) int
 //
 //go:noescape
 func shiftedExpAVX512(dst *float64, x *float64, n int, c float64) int
+
+// prefetch asks for the lines of the cache that hold n bytes, at least one. It waits for none.
+//
+//go:noescape
+func prefetch(p *byte, n int)

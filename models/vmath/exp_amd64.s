@@ -382,3 +382,18 @@ end:
 	VZEROUPPER
 	MOVQ AX, ret+32(FP)
 	RET
+
+// func prefetch(p *byte, n int)
+// Requires: MMX+
+TEXT ·prefetch(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ n+8(FP), CX
+	ADDQ AX, CX
+	ANDQ $-64, AX
+
+lines:
+	PREFETCHT0 (AX)
+	ADDQ       $0x40, AX
+	CMPQ       AX, CX
+	JLT        lines
+	RET

@@ -5,6 +5,8 @@
 // operations of Go's assembly in their order. When the program starts, it compares the kernels with
 // math.Exp at many points and leaves out those that differ, as they would after a change in Go. All
 // other machines, and programs built with the tag purego, call math.Exp.
+//
+// It also asks for memory ahead of its use.
 package vmath
 
 import "math"

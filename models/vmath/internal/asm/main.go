@@ -1,5 +1,6 @@
 // Command asm generates the kernels of package vmath for AVX2 and AVX-512: in each lane, the
-// operations of math.Exp in Go's exp_amd64.s, in their order, so that the bits are the same.
+// operations of math.Exp in Go's exp_amd64.s, in their order, so that the bits are the same. The
+// other function asks for memory ahead.
 package main
 
 import (
@@ -16,7 +17,27 @@ func main() {
 	for _, v := range []isa{{"AVX2", 4}, {"AVX512", 8}} {
 		v.shiftedExp()
 	}
+	prefetch()
 	Generate()
+}
+
+// prefetch generates a loop over lines of the cache.
+func prefetch() {
+	const line = 64
+	TEXT("prefetch", NOSPLIT, "func(p *byte, n int)")
+	Pragma("noescape")
+	Doc("prefetch asks for the lines of the cache that hold n bytes, at least one. It waits for none.")
+	p, n := GP64(), GP64()
+	Load(Param("p"), p)
+	Load(Param("n"), n)
+	ADDQ(p, n)
+	ANDQ(I8(-line), p)
+	Label("lines")
+	PREFETCHT0(Mem{Base: p})
+	ADDQ(U8(line), p)
+	CMPQ(p, n)
+	JLT(LabelRef("lines"))
+	RET()
 }
 
 // isa is an instruction set to generate for.
