@@ -112,3 +112,14 @@ func BenchmarkStep(b *testing.B) {
 	b.Run("new instance each episode, windows 1 to 20", func(b *testing.B) { benchmarkSteps(b, 8, map[string]any{"windows": 20}) })
 	b.Run("64 environments, new instances", func(b *testing.B) { benchmarkSteps(b, 64, nil) })
 }
+
+// BenchmarkReset draws a new instance and observes its first step.
+func BenchmarkReset(b *testing.B) {
+	v := open(b, 1, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package planner
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -45,7 +44,7 @@ func (tr *Trace) validate(ctx context.Context, m *profile.Model) error {
 			if i%checkEvery == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if math.IsNaN(v) || math.IsInf(v, 0) {
+			if v-v != 0 { // NaN or infinite
 				return fmt.Errorf("gang: trace with size %v at index %d, want finite sizes", v, i)
 			}
 		}

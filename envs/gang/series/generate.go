@@ -48,10 +48,17 @@ func Generate(rng *rand.Rand, n int) Raw {
 	}
 	noise := s.spread * math.Sqrt(1-s.persist*s.persist)
 	disturbance, walk := s.spread*rng.NormFloat64(), 0.0
+	wave := make([]float64, s.day) // it repeats every day
+	for t := range wave {
+		wave[t] = s.wave(t, second, shift)
+	}
 	values := make([]float64, n)
+	at, day := phase%s.day, phase/s.day%7
 	for t := range values {
-		at := t + phase
-		values[t] = s.wave(at, second, shift)*week[at/s.day%7] + disturbance + walk
+		values[t] = wave[at]*week[day] + disturbance + walk
+		if at++; at == s.day {
+			at, day = 0, (day+1)%7
+		}
 		disturbance = s.persist*disturbance + noise*rng.NormFloat64()
 		walk = 0.995*walk + s.drift*rng.NormFloat64()
 	}
@@ -72,9 +79,9 @@ func drawShape(rng *rand.Rand) shape {
 	panic("unreachable: k is below the sum of the weights")
 }
 
-// wave returns the height of the daily wave, between about -1 and 1.
+// wave returns the height of the daily wave at step t of a day, between about -1 and 1.
 func (s shape) wave(t int, second, shift float64) float64 {
-	x := 2 * math.Pi * float64(t%s.day) / float64(s.day)
+	x := 2 * math.Pi * float64(t) / float64(s.day)
 	if s.square {
 		if math.Sin(x) > 0 {
 			return 1
