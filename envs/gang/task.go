@@ -144,8 +144,8 @@ func (t *Task) Spaces() (obs, act space.Space) {
 // splines is what the profile and its fitted surfaces take.
 const splines = 300 << 10
 
-// StepNanos implements [envs.Coster]: where each episode draws a new instance, planning for it costs 20 times
-// the steps.
+// StepNanos implements [envs.Coster]: where each episode draws a new instance, planning for it costs 17 times
+// the steps, with vectors 6 times.
 func (t *Task) StepNanos() int {
 	if t.src.fixed != nil || len(t.src.pool) > 0 {
 		return 1000

@@ -69,6 +69,7 @@ type Instance struct {
 
 	mu        sync.Mutex // guards allocator and rows that are not ready
 	allocator *Allocator
+	phase     int // steps whose number plus phase have the same multiple of lockstep are computed together
 
 	kept atomic.Pointer[configs] // for planners; nil keeps none
 }
@@ -96,8 +97,12 @@ func NewInstance(ctx context.Context, m *profile.Model, tr *Trace, windows, colu
 		levels:    make([]uint16, tr.Steps*windows*tr.Tasks),
 		predicted: make([]float64, tr.Steps*windows*columns),
 		allocator: NewAllocator(m, max(windows, columns)),
+		phase:     int(made.Add(1) % lockstep),
 	}, nil
 }
+
+// made counts instances, so that those of many environments, which step together, compute rows in different steps.
+var made atomic.Uint32
 
 // ExecuteBy sets the model of true durations, where it is not the one that planners have. It is to be called
 // before the instance is used, with a model of the same tasks, shares and increments.
@@ -154,7 +159,7 @@ func (in *Instance) row(ctx context.Context, t int) {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.ready[t].Load() {
+	if in.ready[t].Load() || in.rows(ctx, t) {
 		return
 	}
 	a, n := in.allocator, in.trace.Tasks
@@ -171,6 +176,70 @@ func (in *Instance) row(ctx context.Context, t int) {
 		}
 	}
 	in.ready[t].Store(true)
+}
+
+// rows makes the rows of steps final that are computed together with that of step t, unless ctx ends. It reports false
+// where there are no kernels for that. The caller holds mu.
+func (in *Instance) rows(ctx context.Context, t int) bool {
+	b := newBatch(in.model, in.windows, in.allocator.discount)
+	if b == nil {
+		return false
+	}
+	defer b.free()
+	var steps [lockstep]int
+	count, n := 0, in.trace.Tasks
+	for s := t; s < in.trace.Steps && (count == 0 || (s+in.phase)%lockstep > 0); s++ {
+		if !in.ready[s].Load() {
+			steps[count] = s
+			b.load(count, in.Planned(s)[:in.windows*n])
+			count++
+		}
+	}
+	for lane := count; lane < lockstep; lane++ { // results of the other lanes are not used
+		b.load(lane, in.Planned(t)[:in.windows*n])
+	}
+	for from := 1; from <= in.windows; {
+		if ctx.Err() != nil {
+			return true
+		}
+		to := from
+		if from == 1 && in.windows >= 3 {
+			to = 3 // together
+		}
+		b.configure(from, to)
+		from = to + 1
+	}
+	for lane, s := range steps[:count] {
+		for window := 1; window <= in.windows; window++ {
+			row := s*in.windows + window - 1
+			levels, predicted := in.levels[row*n:(row+1)*n], in.predicted[row*in.columns:(row+1)*in.columns]
+			b.levels(lane, window, levels)
+			for h := range min(in.windows, in.columns) {
+				predicted[h] = b.superstep(lane, window, h, levels)
+			}
+		}
+		in.predictBeyond(s)
+		in.ready[s].Store(true)
+	}
+	return true
+}
+
+// predictBeyond predicts the columns of step t that no window has.
+func (in *Instance) predictBeyond(t int) {
+	n, planned := in.trace.Tasks, in.Planned(t)
+	for h := in.windows; h < in.columns; h++ {
+		for k := range n {
+			curve := in.model.Curve(k, planned[h*n+k])
+			for row := t * in.windows; row < (t+1)*in.windows; row++ {
+				d, slowest := curve.At(int(in.levels[row*n+k])), &in.predicted[row*in.columns+h]
+				if k == 0 {
+					*slowest = d
+				} else {
+					*slowest = max(*slowest, d)
+				}
+			}
+		}
+	}
 }
 
 // Planned returns the sizes that a planner sees at step t, of shape (trace Columns, task).

@@ -34,27 +34,29 @@ func TestInstanceTable(t *testing.T) {
 	}
 }
 
-// The first caller makes a row; run with -race.
+// The first caller makes a row; run with -race. Rows of eight tasks are made together.
 func TestInstanceConcurrent(t *testing.T) {
-	shared, alone := gangtest.LawInstance(t, 5, 30, 4, 8, false), gangtest.LawInstance(t, 5, 30, 4, 8, false)
-	_ = alone.Prepare(context.Background(), 0, 30)
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			for i := range 30 {
-				step := (i*7 + g*11) % 30
-				for w := 1; w <= 3; w++ {
-					if diff := cmp.Diff(alone.Config(step, w), shared.Config(step, w)); diff != "" {
-						t.Errorf("Config(%d, %d) differs (-alone +shared):\n%s", step, w, diff)
-					}
-					if diff := cmp.Diff(alone.Predicted(step, w), shared.Predicted(step, w)); diff != "" {
-						t.Errorf("Predicted(%d, %d) differs (-alone +shared):\n%s", step, w, diff)
+	for _, tasks := range []int{5, 8} {
+		shared, alone := gangtest.LawInstance(t, 5, 30, 4, tasks, false), gangtest.LawInstance(t, 5, 30, 4, tasks, false)
+		_ = alone.Prepare(context.Background(), 0, 30)
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				for i := range 30 {
+					step := (i*7 + g*11) % 30
+					for w := 1; w <= 3; w++ {
+						if diff := cmp.Diff(alone.Config(step, w), shared.Config(step, w)); diff != "" {
+							t.Errorf("%d tasks: Config(%d, %d) differs (-alone +shared):\n%s", tasks, step, w, diff)
+						}
+						if diff := cmp.Diff(alone.Predicted(step, w), shared.Predicted(step, w)); diff != "" {
+							t.Errorf("%d tasks: Predicted(%d, %d) differs (-alone +shared):\n%s", tasks, step, w, diff)
+						}
 					}
 				}
-			}
-		})
+			})
+		}
+		wg.Wait()
 	}
-	wg.Wait()
 }
 
 func TestNewInstanceErrors(t *testing.T) {

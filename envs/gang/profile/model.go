@@ -3,6 +3,7 @@ package profile
 import (
 	"fmt"
 	"math"
+	"sync"
 	"unsafe"
 )
 
@@ -40,6 +41,9 @@ type Model struct {
 	increments int
 	levels     int     // levels held in table; a higher one has the last one's durations
 	table      []cubic // of shape (task, size interval, level)
+
+	columnsOnce sync.Once
+	columns     *Columns // the same for vectors, made when it is first asked for
 }
 
 // NewModel fits the splines of a profile and tabulates them at every level that the
@@ -166,8 +170,8 @@ type Curve struct {
 	u      float64 // distance of the size from the left knot of its interval
 }
 
-// Bytes estimates the memory of the model's table.
-func (m *Model) Bytes() int64 { return int64(len(m.table)) * int64(unsafe.Sizeof(cubic{})) }
+// Bytes estimates the memory of the model's table and of [Model.Columns].
+func (m *Model) Bytes() int64 { return 2 * int64(len(m.table)) * int64(unsafe.Sizeof(cubic{})) }
 
 // Curve prepares evaluations at one workload size.
 func (m *Model) Curve(task int, size float64) Curve {
