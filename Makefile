@@ -411,6 +411,9 @@ audit: ## licences and known vulnerabilities of what programs contain; reads the
 bench: ## the benchmarks of docs/benchmarks.md
 	$(GO) test -run '^$$' -bench . -benchmem ./envs/... ./models/... ./agents/...
 
+bench-resets: ## what a step and a reset of each environment cost: a table of docs/benchmarks.md
+	GOMAXPROCS=1 $(GO) run ./tools/benchresets
+
 bench-learning: build ## every algorithm with five seeds against published results: table, CSV and plots of docs/learning.md
 	@mkdir -p $(CACHE)
 	bin/trainer learning --log-folder $(CACHE)/learning --markdown $(CACHE)/learning.md --csv docs/learning.csv --plots docs/img
