@@ -105,6 +105,7 @@ var rules = []rule{
 	{"tools/benchkwok", []string{"envs", "kwok", "tools/cputime"}, noGorgonia},
 	{"tools/benchtrainers", []string{"envs", "agents", "models", "tools/cputime"}, noGorgonia},
 	{"tools/benchfleet", []string{"clients/go", "envs", "tools/cputime"}, noGorgonia},
+	{"tools/benchresets", []string{"envs"}, core},
 }
 
 // siblings are folders whose packages may not import each other: one environment does not
