@@ -92,8 +92,9 @@ func TestEndedContextMakesNoRows(t *testing.T) {
 func TestBatchesServeUsualModels(t *testing.T) {
 	needKernels(t)
 	p := profile.Generate(rand.New(rand.NewPCG(1, 2)))
-	fine, few := profile.DefaultModelConfig(), *p
-	fine.IncrementMilliCPU = 1
+	fine, many, few := profile.DefaultModelConfig(), profile.DefaultModelConfig(), *p
+	fine.IncrementMilliCPU = 64 // 250 of them, and 110 levels
+	many.TotalMilliCPU = 8000 + 256*many.IncrementMilliCPU
 	few.Tasks, few.Durations = p.Tasks[:7], p.Durations[:7*len(p.Sizes)*len(p.Shares)]
 	for _, tc := range []struct {
 		name    string
@@ -105,14 +106,16 @@ func TestBatchesServeUsualModels(t *testing.T) {
 		{"default", p, profile.DefaultModelConfig(), 3, true},
 		{"longest windows", p, profile.DefaultModelConfig(), 20, true},
 		{"no window", p, profile.DefaultModelConfig(), 0, false},
-		{"increments of a millicore", p, fine, 3, false},
+		{"many levels", p, fine, 20, true},
+		{"a table of 262,145 numbers and more", p, fine, 40, false},
+		{"256 increments, more than a byte", p, many, 3, false},
 		{"seven tasks", &few, profile.DefaultModelConfig(), 3, false},
 	} {
 		m, err := profile.NewModel(tc.p, tc.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b := newBatch(m, tc.windows, make([]float64, 20)); (b != nil) != tc.want {
+		if b := newBatch(m, tc.windows, make([]float64, 40)); (b != nil) != tc.want {
 			t.Errorf("%s: a batch: %v, want %v", tc.name, b != nil, tc.want)
 		}
 	}

@@ -11,14 +11,14 @@ import (
 // lockstep is the number of steps whose rows are computed together: a vector's lanes.
 const lockstep = 8
 
-// Parts of the state that the kernels share, in numbers. Each window has an area. It begins with the level of each task in
-// each lane, as integers. Then come the columns: of each task the durations at its level and at the next one; the slowest
+// Parts of the state that the kernels share, in numbers. Each window has an area. It begins with the levels of the lanes, a
+// byte for each task. Then come the columns: of each task the durations at its level and at the next one; the slowest
 // duration, its task, and its gain.
 const (
 	cellSize   = 2 * lockstep
 	slowestAt  = lanes * cellSize
 	columnSize = slowestAt + 3*lockstep
-	columnsAt  = lanes * lockstep
+	columnsAt  = lockstep
 )
 
 // A batch computes the rows of eight steps together. It makes the operations of [Allocator.Configure] in their order,
@@ -43,7 +43,7 @@ const mostTable = 1 << 18
 
 // newBatch returns nil where there are no kernels, or none for such a model. Otherwise the caller calls free.
 func newBatch(m *profile.Model, windows int, discount []float64) *batch {
-	if !hasKernels || windows == 0 || m.NumTasks() != lanes {
+	if !hasKernels || windows == 0 || m.NumTasks() != lanes || m.Increments() > math.MaxUint8 {
 		return nil
 	}
 	columns := m.Columns()
@@ -101,9 +101,9 @@ func (b *batch) configure(from, to int) {
 
 // levels writes the levels that configure has found for a window in a lane.
 func (b *batch) levels(lane, window int, levels []uint16) {
-	state := b.state[area(window):]
+	bits := math.Float64bits(b.state[area(window)+lane])
 	for k := range levels {
-		levels[k] = uint16(math.Float64bits(state[k*lockstep+lane]))
+		levels[k] = uint16(bits >> (8 * k) & math.MaxUint8)
 	}
 }
 

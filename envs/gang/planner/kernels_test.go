@@ -19,7 +19,7 @@ func TestTableEqualsConfigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	fine := profile.DefaultModelConfig()
-	fine.IncrementMilliCPU, fine.TotalMilliCPU = 50, 41000
+	fine.IncrementMilliCPU, fine.TotalMilliCPU = 250, 60000
 	many, err := profile.NewModel(generated.Profile(), fine)
 	if err != nil {
 		t.Fatal(err)

@@ -66,11 +66,13 @@ func tabulate() {
 type kernel struct {
 	areas  []area
 	table  reg.GPVirtual
-	column reg.GPVirtual // bytes of a column of table
-	count  reg.GPVirtual // of columns, of an area of any window
-	task   [tasks]reg.VecVirtual
-	all    reg.GPVirtual // mask of all lanes
+	column reg.GPVirtual         // bytes of a column of table
+	count  reg.GPVirtual         // of columns, of an area of any window
+	task   [tasks]reg.VecVirtual // 8 times its number: the bits before its level, and the lanes before it in a column
+	all    reg.GPVirtual         // mask of all lanes
 	one    reg.VecVirtual
+	byte   reg.VecVirtual
+	stride reg.VecVirtual
 	base   reg.VecVirtual
 	last   reg.VecVirtual
 }
@@ -81,9 +83,9 @@ type area struct {
 	at     Mem
 }
 
-// Parts of an area, after the levels of shape (task, lane).
+// Parts of an area, after the levels of all tasks: a byte of the lane for each.
 const (
-	columns    = tasks * vector      // of each column: cells, and then
+	columns    = vector              // of each column: cells, and then
 	slowest    = tasks * cell        // its duration,
 	bottleneck = slowest + vector    // slowest task
 	gain       = bottleneck + vector // and gain
@@ -119,26 +121,29 @@ func configure(name string, windows ...int) {
 	VPBROADCASTQ(scratch, k.last)
 	MOVQ(U32(1), scratch)
 	VPBROADCASTQ(scratch, k.one)
-	wide := ZMM()
-	VPBROADCASTQ(stride, wide)
+	MOVQ(U32(0xff), scratch)
+	k.byte, k.stride = ZMM(), ZMM()
+	VPBROADCASTQ(scratch, k.byte)
+	VPBROADCASTQ(stride, k.stride)
 	lanes := GLOBL("lanes"+name, RODATA|NOPTR)
 	for i := range 8 {
 		DATA(8*i, U64(i))
 	}
 	VMOVDQU64(lanes, k.base)
-	VPMULLQ(wide, k.base, k.base)
-	MOVQ(stride, k.column) // elements of a task
-	SHLQ(U8(3), k.column)
-	VPBROADCASTQ(k.column, wide)
+	VPMULLQ(k.stride, k.base, k.base)
+	MOVQ(stride, k.column)
+	SHLQ(U8(9), k.column) // lanes, tasks and bytes
+	eight := ZMM()
+	MOVQ(U32(tasks), scratch)
+	VPBROADCASTQ(scratch, eight)
 	for i := range k.task {
 		k.task[i] = ZMM()
 		if i == 0 {
 			VPXORQ(k.task[0], k.task[0], k.task[0])
 		} else {
-			VPADDQ(wide, k.task[i-1], k.task[i])
+			VPADDQ(eight, k.task[i-1], k.task[i])
 		}
 	}
-	SHLQ(U8(6), k.column) // tasks and bytes
 
 	Label("increment")
 	for _, a := range k.areas {
@@ -311,21 +316,19 @@ func (k *kernel) chooseOf3(a area, chosen reg.VecVirtual) {
 // give gives an increment to the chosen task of each lane, and returns where a column of the table has its duration at
 // the level above.
 func (k *kernel) give(a area, chosen reg.VecVirtual) reg.VecVirtual {
-	level := ZMM()
-	VMOVDQA64(k.task[0], level) // 0
-	for i := range tasks {
-		m, l := K(), ZMM()
-		VPCMPEQQ(k.task[i], chosen, m)
-		at := a.at.Offset(i * vector)
-		VMOVDQU64(at, l)
-		VPADDQ(k.one, l, m, l)
-		VMOVDQU64(l, at)
-		VMOVDQA64(l, m, level)
-	}
+	all, level, one := ZMM(), ZMM(), ZMM()
+	VMOVDQU64(a.at, all)
+	VPSLLVQ(chosen, k.one, one)
+	VPADDQ(one, all, all)
+	VMOVDQU64(all, a.at)
+	VPSRLVQ(chosen, all, level)
+	VPANDQ(k.byte, level, level)
 	VPADDQ(k.one, level, level)
 	VPMINSQ(k.last, level, level)
 	VPADDQ(k.base, level, level)
-	VPADDQ(chosen, level, level)
+	offset := ZMM()
+	VPMULLQ(k.stride, chosen, offset)
+	VPADDQ(offset, level, level)
 	return level
 }
 
