@@ -50,14 +50,22 @@ func TestInstancesTakeTurns(t *testing.T) {
 		}
 		first := ready(in)
 		seen[first] = true
-		in.levels[0] = 9999 // of a row that is final
 		if err := in.Prepare(t.Context(), first, 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := ready(in); got != first+lockstep {
 			t.Errorf("%d rows after the second step to compute, want %d and %d", got, first, lockstep)
 		}
-		if in.levels[0] != 9999 {
+		const step = 20
+		for s := step + 1; s >= step; s-- { // in all instances but one they are computed together
+			if err := in.Prepare(t.Context(), s, 1); err != nil {
+				t.Fatal(err)
+			}
+			if s > step {
+				in.levels[s*in.windows*lanes] = 9999 // of a row that is final
+			}
+		}
+		if in.levels[(step+1)*in.windows*lanes] != 9999 {
 			t.Error("a final row is computed again")
 		}
 	}
