@@ -7,8 +7,9 @@
 // minute it observes the pods' usage and gives bounds and targets; an updater that follows
 // upstream's rules evicts pods or resizes them in place, and admission gives a new pod the
 // target. A pod with too little is throttled or killed, one with too much is idle, and every
-// change costs. Package workload generates and reads usage; package recommender computes what
-// upstream's recommender computes, to the last integer.
+// change costs. Package workload generates and reads usage; package actions translates actions into
+// recommendations; package pods lets updater, admission and kubelet act on them; package rules has the
+// baselines; package recommender computes what upstream's recommender computes, to the last integer.
 //
 // # Action
 //
