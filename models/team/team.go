@@ -2,7 +2,8 @@
 //
 // A job of a training takes some microseconds to some milliseconds, and the next one follows at once. A
 // goroutine that sleeps takes as long to wake. The helpers of a [Team] therefore look for further jobs until
-// [Team.Rest], or a while without one, ends them. The next job starts them again: nothing has to be closed.
+// [Team.Rest], or a while without one, ends them. The next job starts them again: nothing has to be closed. A
+// training whose environments step on its team too says [Team.Stay], so that helpers wait through a whole step.
 //
 // Which worker computes which part differs from run to run. Jobs whose parts write different memory give
 // the same results with any number of workers.
@@ -15,28 +16,35 @@ import (
 
 const (
 	// spinning is the number of rounds that a helper waits for a job: some 100 µs.
-	spinning = 512
-	// looks is the number of times that a round looks before it lets other goroutines run.
+	spinning = 48
+	// looks is the number of times that a round looks before it lets other goroutines run. That takes the lock of
+	// Go's scheduler, for which many helpers would queue.
 	looks = 64
+	// line is the size of the blocks of memory that processors hand to each other.
+	line = 64
 )
 
 // A Team is a caller and its helpers. Nil is a team without helpers. A Team serves one caller at a time, and a
 // part of a job must not give it another job.
 type Team struct {
-	helpers []*helper
-	active  atomic.Int64 // helpers that may take parts
+	helpers  []*helper
+	active   atomic.Int64 // helpers that may take parts
+	stay     bool
+	resting  atomic.Bool // helpers shall end
+	finished chan struct{}
+	panicked atomic.Pointer[any] // of a part
 
 	job   func(worker, part int)
 	parts int64
+	_     [line]byte // helpers look at the next two all the time
 	// untaken counts the parts that nobody has begun, and opens a job: job and parts stay as they are until
 	// unfinished, the number of parts that have not returned, is 0.
-	untaken, unfinished atomic.Int64
-	lanes               atomic.Uint64 // likewise, the lanes that nobody has begun: bit i is lane i
-
-	resting  atomic.Bool // helpers shall end
-	waiting  atomic.Bool // the caller sleeps until finished
-	finished chan struct{}
-	panicked atomic.Pointer[any] // of a part
+	untaken    atomic.Int64
+	lanes      atomic.Uint64 // likewise, the lanes that nobody has begun: bit i is lane i
+	_          [line]byte    // the caller looks at the next two
+	unfinished atomic.Int64
+	waiting    atomic.Bool // the caller sleeps until finished
+	_          [line]byte
 }
 
 // A helper is a goroutine that comes and goes.
@@ -81,8 +89,7 @@ func (t *Team) Do(parts int, f func(worker, part int)) {
 	t.unfinished.Store(int64(parts))
 	t.untaken.Store(int64(parts))
 	t.wake(helpers)
-	for t.take(0) {
-	}
+	t.finish(t.takeAll(0))
 	t.wait()
 }
 
@@ -98,9 +105,13 @@ func (t *Team) Lanes(lanes int, f func(worker, lane int)) {
 	t.unfinished.Store(int64(lanes))
 	t.lanes.Store(1<<lanes - 1)
 	t.wake(lanes - 1)
+	computed := 0
 	for lane := range lanes {
-		t.takeLane(0, lane)
+		if t.takeLane(0, lane) {
+			computed++
+		}
 	}
+	t.finish(computed)
 	t.wait()
 }
 
@@ -141,23 +152,30 @@ func (t *Team) wait() {
 	}
 }
 
-// Rest ends the helpers until the next job, so that other goroutines get their processors at once.
+// Rest ends the helpers until the next job, so that other goroutines get their processors at once. After Stay it
+// does nothing.
 func (t *Team) Rest() {
-	if t != nil {
+	if t != nil && !t.stay {
 		t.resting.Store(true)
 	}
 }
 
-// take computes a part, if one is left.
-func (t *Team) take(worker int) bool {
+// Stay says that jobs follow each other all the time, so that helpers stay awake from one to the next.
+func (t *Team) Stay() { t.stay = true }
+
+// Stays reports whether helpers stay awake, so that small jobs are worth a hand-over.
+func (t *Team) Stays() bool { return t != nil && t.stay }
+
+// takeAll computes parts until none is left, and returns how many.
+func (t *Team) takeAll(worker int) (computed int) {
 	for {
 		n := t.untaken.Load()
 		if n == 0 {
-			return false
+			return computed
 		}
 		if t.untaken.CompareAndSwap(n, n-1) {
 			t.compute(worker, int(t.parts-n))
-			return true
+			computed++
 		}
 	}
 }
@@ -168,11 +186,15 @@ func (t *Team) compute(worker, part int) {
 			first := p // only a panic allocates
 			t.panicked.CompareAndSwap(nil, &first)
 		}
-		if t.unfinished.Add(-1) == 0 && t.waiting.CompareAndSwap(true, false) {
-			t.finished <- struct{}{}
-		}
 	}()
 	t.job(worker, part)
+}
+
+// finish counts parts that have returned. The job may end with it.
+func (t *Team) finish(parts int) {
+	if parts > 0 && t.unfinished.Add(-int64(parts)) == 0 && t.waiting.CompareAndSwap(true, false) {
+		t.finished <- struct{}{}
+	}
 }
 
 // help takes parts until none has come for a while.
@@ -180,13 +202,25 @@ func (t *Team) help(h *helper, worker int) {
 	defer h.alive.Store(false)
 	for idle := 0; idle < spinning && !t.resting.Load(); idle++ {
 		for range looks {
-			for int64(worker) <= t.active.Load() && (t.takeLane(worker, worker) || t.take(worker)) {
+			if !t.open() || int64(worker) > t.active.Load() {
+				pause()
+				continue
+			}
+			computed := t.takeAll(worker)
+			if t.takeLane(worker, worker) {
+				computed++
+			}
+			t.finish(computed)
+			if computed > 0 {
 				idle = 0
 			}
 		}
 		runtime.Gosched()
 	}
 }
+
+// open reports whether something is left to begin.
+func (t *Team) open() bool { return t.untaken.Load() > 0 || t.lanes.Load() != 0 }
 
 // await returns when unfinished is 0.
 func (t *Team) await() {
@@ -195,6 +229,7 @@ func (t *Team) await() {
 			if t.unfinished.Load() == 0 {
 				return
 			}
+			pause()
 		}
 		runtime.Gosched()
 	}
@@ -204,6 +239,9 @@ func (t *Team) await() {
 	}
 	<-t.finished
 }
+
+// Pause lets a goroutine that looks for a change wait for some tens of cycles.
+func Pause() { pause() }
 
 // A Lender has a team that others may use while it does not.
 type Lender interface{ Team() *Team }

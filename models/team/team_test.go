@@ -94,6 +94,23 @@ func TestDoPanicsAsAPartDoes(t *testing.T) {
 	}
 }
 
+// TestStay: helpers that stay outlast Rest.
+func TestStay(t *testing.T) {
+	tm := New()
+	tm.SetWorkers(2)
+	if tm.Rest(); !tm.resting.Load() {
+		t.Error("Rest does not end the helpers")
+	}
+	if tm.Stays() {
+		t.Error("Stays before Stay")
+	}
+	tm.Stay()
+	tm.Do(2, func(int, int) {})
+	if tm.Rest(); tm.resting.Load() || !tm.Stays() {
+		t.Error("after Stay, Rest ends the helpers")
+	}
+}
+
 func TestNoTeam(t *testing.T) {
 	var tm *Team
 	sum := 0
