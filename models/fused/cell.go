@@ -67,23 +67,38 @@ func (c *cell) save(state []float32, stateSize, num int) {
 
 // forward continues from the state that load has set.
 func (c *cell) forward(w *worker, x, _ []float32) {
+	c.sumBias(w.k)
+	c.forwardInputs(w.k, x, 0, w.rows)
+	c.forwardSteps(w.k, w.rows, w.net.num, 0, w.net.num, w.net.starts)
+}
+
+func (c *cell) sumBias(k kernels) {
 	copy(c.bias, c.biasX.value)
-	w.k.add(c.bias, c.biasH.value)
-	gates, num, starts := 4*c.size, w.net.num, w.net.starts
-	w.k.gemm(w.rows, gates, c.in, matrix{x, c.in, 1}, c.weightX.value, gates, c.gates, gates, c.bias, 0)
-	for lo := 0; lo < w.rows; lo += num {
-		for r := lo; r < lo+num; r++ {
+	k.add(c.bias, c.biasH.value)
+}
+
+// forwardInputs sets the gates of rows lo to hi to the part that x has in them.
+func (c *cell) forwardInputs(k kernels, x []float32, lo, hi int) {
+	gates := 4 * c.size
+	k.gemm(hi-lo, gates, c.in, matrix{x[lo*c.in:], c.in, 1}, c.weightX.value, gates, c.gates[lo*gates:], gates, c.bias, 0)
+}
+
+// forwardSteps goes through the steps of environments from up to but not including to, of num in all.
+func (c *cell) forwardSteps(k kernels, rows, num, from, to int, starts []bool) {
+	gates, n := 4*c.size, to-from
+	for lo := from; lo < rows; lo += num {
+		for r := lo; r < lo+n; r++ {
 			if len(starts) > 0 && starts[r] {
 				clear(c.hPrev[r*c.size : (r+1)*c.size])
 				clear(c.cPrev[r*c.size : (r+1)*c.size])
 			}
 		}
-		g := c.gates[lo*gates : (lo+num)*gates]
-		w.k.gemm(num, gates, c.size, matrix{c.hPrev[lo*c.size:], c.size, 1}, c.weightH.value, gates, g, gates, g, gates)
-		c.step(w.k, lo, num)
-		if next := (lo + num) * c.size; lo+num < w.rows {
-			copy(c.hPrev[next:next+num*c.size], c.h[lo*c.size:])
-			copy(c.cPrev[next:next+num*c.size], c.c[lo*c.size:])
+		g := c.gates[lo*gates : (lo+n)*gates]
+		k.gemm(n, gates, c.size, matrix{c.hPrev[lo*c.size:], c.size, 1}, c.weightH.value, gates, g, gates, g, gates)
+		c.step(k, lo, n)
+		if next := lo + num; next < rows {
+			copy(c.hPrev[next*c.size:(next+n)*c.size], c.h[lo*c.size:])
+			copy(c.cPrev[next*c.size:(next+n)*c.size], c.c[lo*c.size:])
 		}
 	}
 }
@@ -136,46 +151,71 @@ func shift(x []float32) {
 
 // backward goes back through the steps.
 func (c *cell) backward(w *worker, x, _, d []float32) []float32 {
-	H, num, starts := c.size, w.net.num, w.net.starts
-	gates := 4 * H
-	clear(c.dc[:num*H])
-	for lo := w.rows - num; lo >= 0; lo -= num {
-		dh := d[lo*H : (lo+num)*H]
-		if lo+num < w.rows {
-			w.k.add(dh, c.dh)
-		}
-		c.stepGradient(dh, lo, num)
-		if lo == 0 {
-			break
-		}
-		w.k.gemm(num, H, gates, matrix{c.dGates[lo*gates:], gates, 1}, c.wh, H, c.dh, H, nil, 0)
-		for r := range num {
-			if len(starts) > 0 && starts[lo+r] {
-				clear(c.dh[r*H : (r+1)*H])
-				clear(c.dc[r*H : (r+1)*H])
-			}
-		}
-	}
-	w.addWeight(c.weightX, x, c.dGates, gates)
-	w.addWeight(c.weightH, c.hPrev, c.dGates, gates)
-	w.addBias(c.biasX, c.dGates, w.rows, gates)
+	c.backwardSteps(w.k, d, w.rows, w.net.num, 0, w.net.num, w.net.starts)
+	c.parameters(w, c.weightX, x, 0, 4*c.size)
+	c.parameters(w, c.weightH, c.hPrev, 0, 4*c.size)
 	copy(w.gradient(c.biasH), w.gradient(c.biasX))
 	if len(c.wx) == 0 {
 		return nil
 	}
-	w.k.gemm(w.rows, c.in, gates, matrix{c.dGates, gates, 1}, c.wx, c.in, c.dx, c.in, nil, 0)
+	c.backwardInputs(w.k, 0, w.rows)
 	return c.dx
 }
 
-// stepGradient sets the gradients of the gates of one step and, in dc, that of the state
-// before it.
-func (c *cell) stepGradient(dh []float32, lo, num int) {
+// backwardSteps sets the gradients of the gates of environments from up to but not including to, of num in all.
+func (c *cell) backwardSteps(k kernels, d []float32, rows, num, from, to int, starts []bool) {
+	H, gates, n := c.size, 4*c.size, to-from
+	dhNext, dc := c.dh[from*H:to*H], c.dc[from*H:to*H]
+	clear(dc)
+	for lo := rows - num + from; lo >= 0; lo -= num {
+		dh := d[lo*H : (lo+n)*H]
+		if lo+num < rows {
+			k.add(dh, dhNext)
+		}
+		c.stepGradient(dh, dc, lo, n)
+		if lo == from {
+			break
+		}
+		k.gemm(n, H, gates, matrix{c.dGates[lo*gates:], gates, 1}, c.wh, H, dhNext, H, nil, 0)
+		for r := range n {
+			if len(starts) > 0 && starts[lo+r] {
+				clear(dhNext[r*H : (r+1)*H])
+				clear(dc[r*H : (r+1)*H])
+			}
+		}
+	}
+}
+
+// parameters adds the gradients of the columns from up to but not including to of a weight, whose rows
+// multiply x, and with those of weightX the gradients of the bias.
+func (c *cell) parameters(w *worker, p param, x []float32, from, to int) {
+	in, gates := p.shape[0], 4*c.size
+	g, d := w.gradient(p)[from:], c.dGates[from:]
+	w.k.gemm(in, to-from, w.rows, matrix{x, 1, in}, d, gates, g, gates, w.sum(g), gates)
+	if p.index != c.weightX.index {
+		return
+	}
+	bias := w.gradient(c.biasX)[from:to]
+	if w.set {
+		clear(bias)
+	}
+	w.k.sumRows(bias, d, w.rows, gates)
+}
+
+// backwardInputs sets the gradients of rows lo to hi of x.
+func (c *cell) backwardInputs(k kernels, lo, hi int) {
+	gates := 4 * c.size
+	k.gemm(hi-lo, c.in, gates, matrix{c.dGates[lo*gates:], gates, 1}, c.wx, c.in, c.dx[lo*c.in:], c.in, nil, 0)
+}
+
+// stepGradient sets the gradients of the gates of one step and, in dc, that of the state before it.
+func (c *cell) stepGradient(dh, dc []float32, lo, num int) {
 	H := c.size
 	for r := range num {
 		row, d := c.gates[(lo+r)*4*H:(lo+r+1)*4*H], c.dGates[(lo+r)*4*H:(lo+r+1)*4*H]
 		in, forget, candidate, out := row[:H], row[H:2*H], row[2*H:3*H], row[3*H:]
 		dIn, dForget, dCandidate, dOut := d[:H], d[H:2*H], d[2*H:3*H], d[3*H:]
-		dh, dc := dh[r*H:(r+1)*H], c.dc[r*H:(r+1)*H]
+		dh, dc := dh[r*H:(r+1)*H], dc[r*H:(r+1)*H]
 		prev, t := c.cPrev[(lo+r)*H:(lo+r+1)*H], c.tanhC[(lo+r)*H:(lo+r+1)*H]
 		for j, g := range dh {
 			i, f, a, o := in[j], forget[j], candidate[j], out[j]

@@ -48,6 +48,7 @@ type Network struct {
 	free       []*freeHead
 	lstms      []*lstm
 	cells      []*cell // of all LSTMs
+	recurrence recurrence
 	transposes []transpose
 	nodes      *nodeRows // nil without nodes
 	graphs     *graphs   // nil without edges
@@ -106,6 +107,7 @@ func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
 	n.build()
 	n.team, n.forwardPart, n.backwardPart = team.New(), n.computeForward, n.computeBackward
 	n.forwardLane, n.backwardLane = n.computeForwardLane, n.computeBackwardLane
+	n.recurrence.bind(n)
 	n.SetWorkers(1)
 	return n, nil
 }

@@ -53,6 +53,10 @@ func (n *Network) forwardLSTMs(state []float32) {
 	for _, c := range n.cells {
 		c.load(state, n.stateSize, n.num)
 	}
+	if n.recurrence.shared() {
+		n.recurrence.forward()
+		return
+	}
 	w := n.wholeBatch()
 	for _, l := range n.lstms {
 		l.forward(w)
@@ -61,6 +65,10 @@ func (n *Network) forwardLSTMs(state []float32) {
 
 // backwardLSTMs sets the gradients of the LSTMs from those of their results, which towers have added.
 func (n *Network) backwardLSTMs() {
+	if n.recurrence.shared() {
+		n.recurrence.backward()
+		return
+	}
 	w := n.wholeBatch()
 	for _, l := range n.lstms {
 		l.backward(w, l.dOutput)
@@ -70,8 +78,13 @@ func (n *Network) backwardLSTMs() {
 // wholeBatch returns a worker whose tile is the current batch.
 func (n *Network) wholeBatch() *worker {
 	w := n.workers[0]
-	w.tile = tile{rows: n.rows, items: n.rows, set: true, first: true}
+	w.tile = n.whole()
 	return w
+}
+
+// whole returns a tile that is the current batch.
+func (n *Network) whole() tile {
+	return tile{rows: n.rows, items: n.rows, set: true, first: true}
 }
 
 // StateSize implements [models.Recurrent].

@@ -14,6 +14,9 @@ const (
 	// to another goroutine: tens of microseconds.
 	minWork = 1 << 20
 
+	// minAwake is the same for helpers that stay awake.
+	minAwake = 1 << 18
+
 	// forwardRows is the least number of rows in a part of a forward pass.
 	forwardRows = 16
 )
@@ -60,7 +63,16 @@ func (n *Network) group(params [][]int) {
 
 // shared reports whether a pass over the current batch is worth several workers.
 func (n *Network) shared() bool {
-	return n.active > 1 && n.rows*n.rowWork >= n.minWork
+	return n.worth(n.rows * n.rowWork)
+}
+
+// worth reports whether so many products are worth several workers.
+func (n *Network) worth(products int) bool {
+	least := n.minWork
+	if n.team.Stays() {
+		least = min(least, minAwake)
+	}
+	return n.active > 1 && products >= least
 }
 
 // do computes the parts of a pass.
@@ -165,8 +177,11 @@ func (w *worker) addShard(g *group, shard int) {
 // before it sleeps.
 func (g *group) await(shard int64) {
 	for range 64 {
-		if g.turn.Load() == shard {
-			return
+		for range 16 {
+			if g.turn.Load() == shard {
+				return
+			}
+			team.Pause()
 		}
 		runtime.Gosched()
 	}
