@@ -38,6 +38,9 @@ type VecOptions struct {
 // takes 2 µs on an idle machine and 20 µs on a busy one.
 const shardNanos = 50_000
 
+// crewNanos is the same for the workers of a Crew, who take the next shard as soon as they have ended one.
+const crewNanos = 2_000
+
 // defaultStepNanos is the step cost of a Spec that states none.
 const defaultStepNanos = 1000
 
@@ -62,6 +65,8 @@ type Vec struct {
 	bounds []int           // shard k has rows bounds[k] … bounds[k+1]-1
 	work   []chan struct{} // wakes worker k, for shards 1 …
 	done   chan struct{}
+	crew   Crew // steps the shards instead; may be nil
+	shard  func(worker, shard int)
 	errs   []rowError // first failure of each shard
 	job    job
 }
@@ -176,20 +181,53 @@ func Make(id string, n int, opts VecOptions) (*Vec, error) {
 	return NewVec(spec, n, opts)
 }
 
-func (v *Vec) startShards(shards int) {
-	n := len(v.envs)
-	if shards <= 0 {
-		nanos := cmp.Or(v.spec.StepNanos, defaultStepNanos)
-		if c, ok := v.envs[0].task.(Coster); ok {
-			nanos = c.StepNanos()
-		}
-		shards = min(runtime.GOMAXPROCS(0), max(1, n*nanos/shardNanos))
+// stepNanos returns an estimate of the nanoseconds that all environments take for a step.
+func (v *Vec) stepNanos() int {
+	nanos := cmp.Or(v.spec.StepNanos, defaultStepNanos)
+	if c, ok := v.envs[0].task.(Coster); ok {
+		nanos = c.StepNanos()
 	}
-	shards = min(shards, n)
-	v.errs = make([]rowError, shards)
+	return len(v.envs) * nanos
+}
+
+// split makes that many shards, at most one for each environment, and returns how many.
+func (v *Vec) split(shards int) int {
+	n := len(v.envs)
+	shards = min(max(shards, 1), n)
+	v.errs, v.bounds = make([]rowError, shards), v.bounds[:0]
 	for k := range shards + 1 {
 		v.bounds = append(v.bounds, k*n/shards)
 	}
+	return shards
+}
+
+// A Crew is goroutines that share a job of many short parts, such as the team of a network (models/team).
+type Crew interface {
+	// Do calls f for each part, 0 to parts-1, on any of its goroutines, and returns when all calls have.
+	Do(parts int, f func(worker, part int))
+}
+
+// Share lets c do the next steps and resets, in small shards, so that an environment whose step takes long delays
+// only itself. The goroutines of v end. It changes no result. Nobody else may use c during a call of v.
+func (v *Vec) Share(c Crew) {
+	v.stopShards()
+	v.crew, v.shard = c, func(_, shard int) { v.runShard(shard) }
+	v.split(v.stepNanos() / crewNanos)
+}
+
+// stopShards ends the goroutines.
+func (v *Vec) stopShards() {
+	for _, wake := range v.work {
+		close(wake)
+	}
+	v.work = nil
+}
+
+func (v *Vec) startShards(shards int) {
+	if shards <= 0 {
+		shards = min(runtime.GOMAXPROCS(0), v.stepNanos()/shardNanos)
+	}
+	shards = v.split(shards)
 	for k := 1; k < shards; k++ {
 		wake := make(chan struct{})
 		v.work = append(v.work, wake)
@@ -285,6 +323,22 @@ func workers(ctx context.Context, most int) int {
 
 // run does the job in all shards and returns the error of the lowest row that failed.
 func (v *Vec) run() (*Batch, error) {
+	if v.crew != nil {
+		v.crew.Do(len(v.errs), v.shard)
+	} else {
+		v.runShards()
+	}
+	v.job = job{}
+	for _, e := range v.errs {
+		if e.err != nil {
+			return nil, fmt.Errorf("environment %d: %w", e.row, e.err)
+		}
+	}
+	return v.batch, nil
+}
+
+// runShards does the job with the goroutines of v, of which the context may permit fewer.
+func (v *Vec) runShards() {
 	shards := len(v.work) + 1
 	most := workers(v.job.ctx, shards)
 	for k := 0; k < shards; k += most {
@@ -297,13 +351,6 @@ func (v *Vec) run() (*Batch, error) {
 			<-v.done
 		}
 	}
-	v.job = job{}
-	for _, e := range v.errs {
-		if e.err != nil {
-			return nil, fmt.Errorf("environment %d: %w", e.row, e.err)
-		}
-	}
-	return v.batch, nil
 }
 
 // runShard does the job for the rows of shard k. A task's panic becomes the row's error, so
@@ -458,9 +505,7 @@ func (v *Vec) Close() error {
 		return nil
 	}
 	v.closed = true
-	for _, wake := range v.work {
-		close(wake)
-	}
+	v.stopShards()
 	var err error
 	for _, e := range v.envs {
 		err = errors.Join(err, e.Close())
