@@ -22,6 +22,7 @@ import (
 	"io"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/distribution"
 	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/rollout"
@@ -29,6 +30,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
+	"github.com/kubernasium/kubernasium/models/team"
 )
 
 // Algo is the name of the algorithm in checkpoints and on the command line.
@@ -47,7 +49,14 @@ type Learner struct {
 	actor     *onpolicy.Actor     // network, optimizer, normalization, random numbers, counters
 	collector *onpolicy.Collector // fills the rollout
 	dOut      []float32
+	out       []float32 // outputs of the rollout's rows
+	losses    []onpolicy.Losses
+	dists     []distribution.Distribution
+	block     func(worker, block int) // of the losses
 }
+
+// blockRows is the number of rows whose losses a worker takes at a time.
+const blockRows = 64
 
 var _ imitation.Learner = (*Learner)(nil)
 
@@ -76,7 +85,10 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Lear
 	if err != nil {
 		return nil, err
 	}
-	return &Learner{cfg: cfg, actor: a, collector: c, dOut: make([]float32, cfg.NSteps*env.NumEnvs*spec.Outputs())}, nil
+	rows := cfg.NSteps * env.NumEnvs
+	l := &Learner{cfg: cfg, actor: a, collector: c, dOut: make([]float32, rows*spec.Outputs()), losses: make([]onpolicy.Losses, rows)}
+	l.block = l.blockLosses
+	return l, nil
 }
 
 // Act implements [agents.Policy]: it samples from the masked policy and records the step.
@@ -93,6 +105,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	if !buf.Full() {
 		return nil, nil
 	}
+	defer a.Team.Rest()
 	rate := l.cfg.LearningRate.At(l.cfg.Remaining(a.NumTimesteps()))
 	buf.Estimate(a.Team, l.cfg.Gamma, l.cfg.GAELambda) // [2]
 	explained := rollout.ExplainedVariance(buf.Value, buf.Ret)
@@ -113,17 +126,16 @@ func (l *Learner) Update() (agents.Metrics, error) {
 // gradient returns the losses of the rollout and leaves their gradient in the parameters.
 func (l *Learner) gradient() (onpolicy.Losses, error) {
 	a, buf := l.actor, l.collector.Buf
-	n, k := len(buf.Adv), a.Spec().Outputs()
+	n := len(buf.Adv)
 	var s onpolicy.Losses
 	out, err := a.Net.Forward(buf.Obs, n)
 	if err != nil {
 		return s, fmt.Errorf("a2c: update: %w", err)
 	}
-	clear(l.dOut)
-	for r := range n {
-		action, mask := l.collector.Row(r) // [4]
-		taken := onpolicy.Taken{Action: action, Mask: mask, Adv: float64(buf.Adv[r]), Ret: buf.Ret[r]}
-		a.AddLoss(&s, taken, out[r*k:(r+1)*k], l.dOut[r*k:(r+1)*k], 1/float64(n), l.cfg.EntCoef, l.cfg.VfCoef)
+	l.out, l.dists = out, a.Dists()
+	a.Team.Do(team.Blocks(n, blockRows), l.block)
+	for _, x := range l.losses {
+		s.Add(x)
 	}
 	if err := s.Check(Algo, l.cfg.EntCoef, l.cfg.VfCoef, func() string {
 		return fmt.Sprintf("timestep %d, update %d, from %s", a.NumTimesteps(), a.NUpdates+1, buf.NonFiniteSource())
@@ -134,6 +146,18 @@ func (l *Learner) gradient() (onpolicy.Losses, error) {
 		return s, fmt.Errorf("a2c: update: %w", err)
 	}
 	return s, nil
+}
+
+// blockLosses sets the losses of a block of the rollout's rows and their gradients.
+func (l *Learner) blockLosses(worker, block int) {
+	a, buf, k := l.actor, l.collector.Buf, l.actor.Spec().Outputs()
+	lo, hi := team.Block(block, len(buf.Adv), blockRows)
+	clear(l.dOut[lo*k : hi*k])
+	for r := lo; r < hi; r++ {
+		action, mask := l.collector.Row(r) // [4]
+		taken := onpolicy.Taken{Action: action, Mask: mask, Adv: float64(buf.Adv[r]), Ret: buf.Ret[r]}
+		l.losses[r] = a.Loss(l.dists[worker], taken, l.out[r*k:(r+1)*k], l.dOut[r*k:(r+1)*k], 1/float64(len(buf.Adv)), l.cfg.EntCoef, l.cfg.VfCoef)
+	}
 }
 
 // Greedy implements [agents.Learner].

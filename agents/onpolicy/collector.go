@@ -85,7 +85,11 @@ func (c *Collector) Act(b *envs.Batch, actions []float32) error {
 	}
 	copy(buf.Mask[from*buf.MaskSize:to*buf.MaskSize], b.Mask)
 	c.out, c.mask, c.actions = out, b.Mask, actions
-	if a.Team.Workers() == 1 || buf.N < minSampled || a.box != nil {
+	least := minSampled
+	if a.Team.Stays() {
+		least = minSampledAwake
+	}
+	if a.Team.Workers() == 1 || buf.N < least || a.box != nil {
 		c.sample(a.Dist, a.Rng, 0, buf.N)
 		return nil
 	}
@@ -102,8 +106,10 @@ func (c *Collector) Act(b *envs.Batch, actions []float32) error {
 }
 
 const (
-	sampleRows = 32  // rows whose actions a worker samples together
+	sampleRows = 16  // rows whose actions a worker samples together
 	minSampled = 256 // rows that are worth several workers
+
+	minSampledAwake = 32 // likewise, if helpers stay awake
 )
 
 // sampleBlock samples a block of actions from the numbers that were drawn for them.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/distribution"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -40,13 +41,27 @@ type Taken struct {
 // the given weight, and to dOut the gradient with respect to the row. The value loss is the mean
 // square, without a half, as Stable-Baselines3's.
 func (a *Actor) AddLoss(s *Losses, t Taken, out, dOut []float32, weight, entCoef, vfCoef float64) {
-	a.Dist.Condition(out, t.Mask)
-	s.Policy -= weight * t.Adv * a.Dist.LogProb(t.Action)
-	s.Entropy -= weight * a.Dist.Entropy()
-	a.Dist.Grad(dOut, t.Action, -weight*t.Adv, -weight*entCoef)
+	s.Add(a.Loss(a.Dist, t, out, dOut, weight, entCoef, vfCoef))
+}
+
+// Add adds the losses of other rows.
+func (s *Losses) Add(x Losses) {
+	s.Policy += x.Policy
+	s.Value += x.Value
+	s.Entropy += x.Entropy
+}
+
+// Loss returns the losses of a row that AddLoss adds. Several workers may compute those of different rows, each with
+// one of Dists.
+func (a *Actor) Loss(dist distribution.Distribution, t Taken, out, dOut []float32, weight, entCoef, vfCoef float64) (s Losses) {
+	dist.Condition(out, t.Mask)
+	s.Policy = -weight * t.Adv * dist.LogProb(t.Action)
+	s.Entropy = -weight * dist.Entropy()
+	dist.Grad(dOut, t.Action, -weight*t.Adv, -weight*entCoef)
 	d := float64(out[a.Value]) - float64(t.Ret)
-	s.Value += weight * d * d
+	s.Value = weight * d * d
 	dOut[a.Value] += float32(weight * vfCoef * 2 * d)
+	return s
 }
 
 // A GradientSum adds up the gradients of several passes through a network, which itself keeps only

@@ -14,7 +14,7 @@ import (
 )
 
 // TestWorkersGiveEqualCheckpoints: the bytes of a checkpoint do not depend on the number of workers that share
-// sampling, gathering, losses, passes, Adam's steps and advantages.
+// sampling, gathering, losses, passes, Adam's steps, advantages and the environments' steps.
 func TestWorkersGiveEqualCheckpoints(t *testing.T) {
 	spec, err := envs.Lookup("classic/CartPole-v1")
 	if err != nil {
@@ -38,19 +38,24 @@ func TestWorkersGiveEqualCheckpoints(t *testing.T) {
 		cfg.NetArch, cfg.LayerNorm, cfg.NormObs = tc.arch, tc.layerNorm, tc.normalized
 		cfg.TotalTimesteps = 1_000_000
 		var want []byte
-		for _, workers := range []int{1, 2, 8} {
+		for _, workers := range []int{1, 2, 3, 8} {
+			var net *fused.Network
 			r := agentstest.NewRun(t, spec, tc.envs, 3, func(env agents.EnvInfo, seed uint64) (*ppo.Learner, error) {
 				s, err := ppo.NetworkSpec(cfg, env.Obs, env.Act)
 				if err != nil {
 					return nil, err
 				}
-				net, err := fused.New(s, rand.New(pcg.New(seed)))
+				net, err = fused.New(s, rand.New(pcg.New(seed)))
 				if err != nil {
 					return nil, err
 				}
 				net.SetWorkers(workers)
 				return ppo.New(cfg, env, net, seed)
 			})
+			if workers > 2 {
+				r.Vec.Share(net.Team())
+				net.Team().Stay()
+			}
 			r.Train(2 * tc.envs * tc.nSteps)
 			var got bytes.Buffer
 			if err := r.L.Save(&got); err != nil {
@@ -61,6 +66,43 @@ func TestWorkersGiveEqualCheckpoints(t *testing.T) {
 			} else if !bytes.Equal(got.Bytes(), want) {
 				t.Errorf("%s: %d workers write another checkpoint than one", tc.name, workers)
 			}
+		}
+	}
+}
+
+// TestRecurrentWorkersGiveEqualCheckpoints: likewise with LSTMs, whose passes workers share by environments and columns.
+func TestRecurrentWorkersGiveEqualCheckpoints(t *testing.T) {
+	spec, err := envs.Lookup("classic/CartPole-v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := ppo.RecurrentDefaults()
+	cfg.NSteps, cfg.BatchSize, cfg.NEpochs, cfg.TotalTimesteps = 16, 320, 2, 1_000_000
+	cfg.LSTMHiddenSize, cfg.NLSTMLayers = 48, 2
+	var want []byte
+	for _, workers := range []int{1, 2, 8} {
+		r := agentstest.NewRun(t, spec, 40, 3, func(env agents.EnvInfo, seed uint64) (*ppo.Learner, error) {
+			s, err := ppo.RecurrentNetworkSpec(cfg, env.Obs, env.Act)
+			if err != nil {
+				return nil, err
+			}
+			net, err := fused.New(s, rand.New(pcg.New(seed)))
+			if err != nil {
+				return nil, err
+			}
+			net.SetWorkers(workers)
+			net.Team().Stay()
+			return ppo.NewRecurrent(cfg, env, net, seed)
+		})
+		r.Train(2 * 40 * 16)
+		var got bytes.Buffer
+		if err := r.L.Save(&got); err != nil {
+			t.Fatal(err)
+		}
+		if workers == 1 {
+			want = got.Bytes()
+		} else if !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%d workers write another checkpoint than one", workers)
 		}
 	}
 }
