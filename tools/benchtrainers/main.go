@@ -82,9 +82,13 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, seconds float
 	}
 	obs, act := v.Spaces()
 	info := agents.EnvInfo{ID: id, Kwargs: options, Obs: obs, Act: act, NumEnvs: nEnvs}
-	l, kernels, err := newLearner(algo, config, info, steps)
+	l, net, err := newLearner(algo, config, info, steps)
 	if err != nil {
 		return report{}, err
+	}
+	if t := net.Team(); t.Workers() > 1 {
+		v.Share(t) // as the trainer does
+		t.Stay()
 	}
 	seed := uint64(1)
 	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
@@ -92,7 +96,7 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, seconds float
 		return report{}, err
 	}
 	actions := make([]float32, nEnvs*act.Size())
-	r := report{Kernels: kernels}
+	r := report{Kernels: net.Kernels()}
 	var returns lastReturns
 	begun, cpu := time.Now(), cputime.Used().Seconds()
 	measured := seconds == 0
@@ -152,26 +156,25 @@ func (l *lastReturns) mean() float64 {
 	return floats.Sum(kept) / float64(len(kept))
 }
 
-// newLearner returns a learner whose network may use every processor, and the name of the
-// network's kernels.
-func newLearner(algo, config string, env agents.EnvInfo, steps int) (agents.Learner, string, error) {
+// newLearner returns a learner whose network may use every processor, and that network, the last of several.
+func newLearner(algo, config string, env agents.EnvInfo, steps int) (agents.Learner, *fused.Network, error) {
 	a, err := algorithms.Get(algo)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	cfg := a.Defaults()
 	if err := json.Unmarshal([]byte(config), cfg); err != nil {
-		return nil, "", fmt.Errorf("config: %w", err)
+		return nil, nil, fmt.Errorf("config: %w", err)
 	}
-	kernels := ""
+	var last *fused.Network
 	l, err := a.New(cfg, steps, env, func(spec models.Spec) (models.Network, error) {
 		net, err := fused.New(spec, rand.New(pcg.New(1)))
 		if err != nil {
 			return nil, err
 		}
 		net.SetWorkers(runtime.GOMAXPROCS(0))
-		kernels = net.Kernels()
+		last = net
 		return net, nil
 	}, 1)
-	return l, kernels, err
+	return l, last, err
 }

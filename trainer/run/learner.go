@@ -6,8 +6,10 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/team"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
@@ -32,6 +34,19 @@ func (l *Learner) SetWorkers(workers int) {
 		if s, ok := n.(interface{ SetWorkers(int) }); ok {
 			s.SetWorkers(workers)
 		}
+	}
+}
+
+// Share lets the goroutines of an only network step the environments too, if several share its work and the
+// environments are simulated in this process.
+func (l *Learner) Share(v envs.VecEnv) {
+	local, ok := v.(*envs.Vec)
+	if !ok || len(l.Nets) != 1 || local.Spec().Nondeterministic {
+		return
+	}
+	if t := team.Of(l.Nets[0]); t.Workers() > 1 {
+		local.Share(t)
+		t.Stay()
 	}
 }
 

@@ -87,6 +87,7 @@ func New(ctx context.Context, spec *envs.Spec, c Config, out io.Writer) (*Run, e
 	r.Learner, err = NewLearner(c.Algo, c.Params, agents.EnvInfo{ID: spec.ID, Kwargs: c.EnvKwargs, Obs: obs, Act: act, NumEnvs: c.Params.NEnvs}, c.Engine, c.Seed)
 	if err == nil {
 		r.Learner.SetWorkers(cmp.Or(c.NThreads, runtime.GOMAXPROCS(0)))
+		r.Learner.Share(r.v)
 		err = r.openFolder()
 	}
 	if err != nil {
