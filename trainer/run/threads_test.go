@@ -11,7 +11,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
-// TestThreadsGiveEqualModels: --n-threads reaches the network, and changes no byte of a model.
+// TestThreadsGiveEqualModels: --n-threads reaches the network, whose goroutines, if there are several, step the
+// environments too, and changes no byte of a model.
 func TestThreadsGiveEqualModels(t *testing.T) {
 	const env = "classic/CartPole-v1"
 	var want []byte
@@ -29,8 +30,12 @@ func TestThreadsGiveEqualModels(t *testing.T) {
 		if threads == 0 {
 			workers = runtime.GOMAXPROCS(0)
 		}
-		if got := team.Of(r.Learner.Nets[0]).Workers(); got != workers {
+		tm := team.Of(r.Learner.Nets[0])
+		if got := tm.Workers(); got != workers {
 			t.Errorf("NThreads %d: %d workers, want %d", threads, got, workers)
+		}
+		if got, want := tm.Stays(), workers > 1; got != want {
+			t.Errorf("NThreads %d: the workers step the environments: %v, want %v", threads, got, want)
 		}
 		if err := r.Train(t.Context()); err != nil {
 			t.Fatal(err)
