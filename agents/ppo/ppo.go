@@ -68,8 +68,6 @@ const (
 	minGathered = 1 << 14 // numbers of observations that are worth several workers
 	ahead       = 2       // rows between one that is copied and one that is asked for
 	wideObs     = 64      // numbers of an observation that are worth asking for
-
-	minGatheredRows = 512 // rows of any size that are
 )
 
 var _ imitation.Learner = (*Learner)(nil)
@@ -176,7 +174,7 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	}
 	n := len(rows)
 	l.batch.rows = rows
-	if n >= minGatheredRows || n*buf.ObsSize >= minGathered {
+	if n*buf.ObsSize >= minGathered {
 		a.Team.Do(team.Blocks(n, blockRows), l.gather)
 	} else {
 		for block := range team.Blocks(n, blockRows) {

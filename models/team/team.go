@@ -16,10 +16,10 @@ import (
 
 const (
 	// spinning is the number of rounds that a helper waits for a job: some 100 µs.
-	spinning = 48
+	spinning = 16
 	// looks is the number of times that a round looks before it lets other goroutines run. That takes the lock of
 	// Go's scheduler, for which many helpers would queue.
-	looks = 64
+	looks = 512
 	// line is the size of the blocks of memory that processors hand to each other.
 	line = 64
 )
@@ -203,7 +203,7 @@ func (t *Team) help(h *helper, worker int) {
 	for idle := 0; idle < spinning && !t.resting.Load(); idle++ {
 		for range looks {
 			if !t.open() || int64(worker) > t.active.Load() {
-				pause()
+				Pause()
 				continue
 			}
 			computed := t.takeAll(worker)
@@ -229,7 +229,7 @@ func (t *Team) await() {
 			if t.unfinished.Load() == 0 {
 				return
 			}
-			pause()
+			Pause()
 		}
 		runtime.Gosched()
 	}
@@ -240,8 +240,12 @@ func (t *Team) await() {
 	<-t.finished
 }
 
-// Pause lets a goroutine that looks for a change wait for some tens of cycles.
-func Pause() { pause() }
+// Pause lets a goroutine that looks for a change wait for some tens of cycles. The instruction for that would
+// make a virtual machine give up its processor.
+func Pause() {
+	for range 32 {
+	}
+}
 
 // A Lender has a team that others may use while it does not.
 type Lender interface{ Team() *Team }
