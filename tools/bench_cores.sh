@@ -17,7 +17,7 @@ read -r -a cores <<<"${CORES:-$(for n in 1 2 4 8 16; do [ "$n" -le "$(nproc)" ] 
 settings='CartPole, 1,024 × 128 / 16,384|classic/CartPole-v1|1024|{}|ppo|{"n_steps": 128, "batch_size": 16384, "n_epochs": 1}
 CartPole, 1,024 × 32 / 16,384, towers of 256 and 256|classic/CartPole-v1|1024|{}|ppo|{"n_steps": 32, "batch_size": 16384, "n_epochs": 4, "net_arch": [256, 256]}
 CartPole, 64 × 128 / 1,024|classic/CartPole-v1|64|{}|ppo|{"n_steps": 128, "batch_size": 1024, "n_epochs": 4}
-CartPole, 8 × 1,024 / 256|classic/CartPole-v1|8|{}|ppo|{"n_steps": 1024, "batch_size": 256, "n_epochs": 2}
+CartPole, 8 × 1,024 / 256|classic/CartPole-v1|8|{}|ppo|{"n_steps": 1024, "batch_size": 256, "n_epochs": 4}
 GangWindow, 16 × 128 / 256|k8s/GangWindow-v0|16|{}|ppo|{"n_steps": 128, "batch_size": 256, "n_epochs": 4}
 GangWindow, 64 × 128 / 1,024|k8s/GangWindow-v0|64|{}|ppo|{"n_steps": 128, "batch_size": 1024, "n_epochs": 4}
 GPUPodScheduling, 16 × 128 / 512, NodePolicy|k8s/GPUPodScheduling-v0|16|{}|ppo|{"n_steps": 128, "batch_size": 512, "n_epochs": 4, "policy": "NodePolicy", "net_arch": [32, 32]}

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// spinning is the number of rounds that a helper waits for a job: some 100 µs.
-	spinning = 16
+	// spinning is the number of rounds that a helper waits for a job: some 50 µs. Longer ones are no faster on an
+	// idle machine, and slower on a busy one.
+	spinning = 8
 	// looks is the number of times that a round looks before it lets other goroutines run. That takes the lock of
 	// Go's scheduler, for which many helpers would queue.
 	looks = 512
@@ -240,7 +241,7 @@ func (t *Team) await() {
 	<-t.finished
 }
 
-// Pause lets a goroutine that looks for a change wait for some tens of cycles. The instruction for that would
+// Pause lets a goroutine that looks for a change wait for some tens of cycles. The instruction for that can
 // make a virtual machine give up its processor.
 func Pause() {
 	for range 32 {
