@@ -23,9 +23,10 @@ type conn struct {
 	server *Server
 	peer   net.Conn // for the gate
 	stream *packedStream
+	unix   *unixStream // nil for a WebSocket
 	sess   *session.Session
 	log    *slog.Logger
-	free   chan *session.Request
+	free   chan *request
 
 	ctx     context.Context // of all requests; ends when reading ends
 	cancel  context.CancelFunc
@@ -33,8 +34,8 @@ type conn struct {
 	ended   chan struct{}  // closed when they have ended
 	watch   *time.Timer    // starts another reader
 	mu      sync.Mutex
-	running bool               // a request is carried out
-	queue   []*session.Request // arrived meanwhile
+	running bool       // a request is carried out
+	queue   []*request // arrived meanwhile
 
 	write    sync.Mutex   // one frame at a time
 	pending  atomic.Int64 // requests taken in, whose reply is not written
@@ -43,6 +44,12 @@ type conn struct {
 	greeted  atomic.Bool
 	draining atomic.Bool
 	closing  sync.Once
+}
+
+// request is a request with the place of its reply.
+type request struct {
+	session.Request
+	place place
 }
 
 // takeOver is how long a request may keep the reader from reading. It is far below a delay of a
@@ -57,7 +64,7 @@ func newConn(s *Server, peer net.Conn, st stream, quota *session.Quota) *conn {
 	n := s.sessions.Limits.Inflight
 	c := &conn{
 		server: s, peer: peer, stream: &packedStream{stream: st, packer: s.packer}, sess: sess, log: s.log.With("sid", sess.ID()),
-		free: make(chan *session.Request, n+1), ended: make(chan struct{}),
+		free: make(chan *request, n+1), ended: make(chan struct{}),
 	}
 	c.watch = time.AfterFunc(time.Hour, func() {
 		defer c.wg.Done()
@@ -65,7 +72,15 @@ func newConn(s *Server, peer net.Conn, st stream, quota *session.Quota) *conn {
 	})
 	c.watch.Stop()
 	for range n + 1 {
-		c.free <- &session.Request{}
+		c.free <- &request{}
+	}
+	if unix, ok := st.(*unixStream); ok {
+		c.unix = unix
+		sess.OfferMemory(func() int {
+			c.write.Lock() // a drain may be written
+			defer c.write.Unlock()
+			return unix.shared.open()
+		})
 	}
 	return c
 }
@@ -80,10 +95,23 @@ func (c *conn) serve(ctx context.Context) {
 	stopTimers()
 	c.server.gate.leave(c.peer)
 	c.close(websocket.CloseNormalClosure, "")
+	c.unshare()
 	defer close(c.ended)
 	if !c.server.keep(c) {
 		c.cancel()
 		c.finish()
+	}
+}
+
+// unshare frees the memory that the client shares. Nobody reads any more, and nobody writes replies.
+func (c *conn) unshare() {
+	if c.unix == nil {
+		return
+	}
+	c.write.Lock()
+	defer c.write.Unlock()
+	if err := c.unix.shared.close(); err != nil {
+		c.log.Error("free shared memory", "err", err)
 	}
 }
 
@@ -113,14 +141,17 @@ func (c *conn) read() {
 }
 
 // readOne reads and admits one request. more is false if this goroutine is no longer the reader.
-func (c *conn) readOne(req *session.Request) (more bool, err error) {
+func (c *conn) readOne(req *request) (more bool, err error) {
 	req.Data, err = c.stream.ReadFrame(req.Data, &c.frame)
 	c.frame.Store(0)
+	if c.unix != nil {
+		req.place = c.unix.shared.place
+	}
 	c.last.Store(time.Now().UnixNano())
 	switch {
-	case errors.Is(err, errText), errors.Is(err, wire.ErrPacked):
+	case errors.Is(err, errText), errors.Is(err, wire.ErrPacked), errors.Is(err, errPlace):
 		reason := wire.TextFrame
-		if errors.Is(err, wire.ErrPacked) {
+		if !errors.Is(err, errText) {
 			reason = wire.Malformed
 		}
 		err = c.writeFrame(c.sess.Refuse(reason, err.Error()))
@@ -135,13 +166,13 @@ func (c *conn) readOne(req *session.Request) (more bool, err error) {
 		return false, err
 	}
 	c.pending.Add(1)
-	if reply := c.sess.Admit(req); reply != nil {
+	if reply := c.sess.Admit(&req.Request); reply != nil {
 		if c.sess.Greeted() && !c.greeted.Load() {
 			c.greeted.Store(true) // before the client may know it
 			c.server.gate.leave(c.peer)
 			c.server.lease(c)
 		}
-		err := c.writeFrame(reply)
+		err := c.reply(req, reply)
 		if missed := c.sess.Missed(); missed != nil && err == nil {
 			err = c.writeFrame(missed)
 		}
@@ -163,7 +194,7 @@ func (c *conn) readOne(req *session.Request) (more bool, err error) {
 
 // carryOut carries out a request and, if another goroutine became the reader meanwhile, the
 // requests that it queued. It reports whether this goroutine is still the reader.
-func (c *conn) carryOut(req *session.Request) (reader bool) {
+func (c *conn) carryOut(req *request) (reader bool) {
 	c.wg.Add(1) // for the goroutine that may take over
 	c.watch.Reset(takeOver)
 	c.do(req)
@@ -185,23 +216,33 @@ func (c *conn) carryOut(req *session.Request) (reader bool) {
 	}
 }
 
-func (c *conn) do(req *session.Request) {
-	if err := c.writeFrame(c.sess.Do(c.ctx, req)); err != nil {
+func (c *conn) do(req *request) {
+	if err := c.reply(req, c.sess.Do(c.ctx, &req.Request)); err != nil {
 		c.close(websocket.CloseNormalClosure, "") // ends the reader
 	}
 	c.release(req)
 }
 
 // release recycles a request whose reply is written.
-func (c *conn) release(req *session.Request) {
+func (c *conn) release(req *request) {
 	if cap(req.Data) > keepBuffer {
-		*req = session.Request{} // its frame refers to the data too
+		*req = request{} // its frame refers to the data too
 	}
 	c.free <- req
 	c.last.Store(time.Now().UnixNano()) // from now on a client may be idle
 	if c.pending.Add(-1) == 0 && c.draining.Load() {
 		c.close(websocket.CloseGoingAway, "the server stops")
 	}
+}
+
+// reply writes the reply to a request, where its client wants it.
+func (c *conn) reply(req *request, frame []byte) error {
+	if !req.place.shared {
+		return c.writeFrame(frame)
+	}
+	c.write.Lock()
+	defer c.write.Unlock()
+	return c.unix.writeShared(frame, req.place)
 }
 
 func (c *conn) writeFrame(frame []byte) error {

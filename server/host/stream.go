@@ -85,6 +85,8 @@ type unixStream struct {
 	prefix  [4]byte // of the frame being written
 	pair    [2][]byte
 	buffers net.Buffers
+
+	shared shared
 }
 
 func newUnixStream(conn net.Conn, limit int) *unixStream {
@@ -92,10 +94,18 @@ func newUnixStream(conn net.Conn, limit int) *unixStream {
 }
 
 func (s *unixStream) ReadFrame(buf []byte, began *atomic.Int64) ([]byte, error) {
+	if s.r.Buffered() == 0 {
+		s.shared.spin.wait()
+	}
 	head, err := s.r.Peek(4)
 	if err != nil {
 		return buf, err
 	}
+	s.shared.spin.read()
+	if s.shared.marks(head) {
+		return s.readShared(buf)
+	}
+	s.shared.place = place{}
 	n := int(binary.LittleEndian.Uint32(head))
 	if n > s.limit {
 		return buf, wire.ErrFrameTooLarge
@@ -123,9 +133,13 @@ func (s *unixStream) WriteFrame(frame []byte) error {
 		return err
 	}
 	binary.LittleEndian.PutUint32(s.prefix[:], uint32(len(frame)))
+	if s.shared.file != nil {
+		return s.writeWithFile(frame)
+	}
 	s.pair = [2][]byte{s.prefix[:], frame}
 	s.buffers = s.pair[:]
 	_, err := s.buffers.WriteTo(s.conn)
+	s.shared.spin.wrote()
 	return err
 }
 

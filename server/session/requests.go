@@ -25,6 +25,7 @@ func (s *Session) hello(f *wire.Frame) error {
 		return err
 	}
 	s.packs = h.Ver[1] >= 6 && slices.Contains(h.Caps, wire.CapZstd)
+	s.shares = h.Ver[1] >= 8 && slices.Contains(h.Caps, wire.CapShared)
 	if h.Resume != nil && s.cfg.Resume != nil {
 		if err := s.resume(h.Resume); err != nil {
 			return err
@@ -49,6 +50,10 @@ func (s *Session) hello(f *wire.Frame) error {
 // Packs reports whether the client has asked for compressed frames. It counts as Admit.
 func (s *Session) Packs() bool { return s.greeted && s.packs }
 
+// OfferMemory makes offer the source of the shared memory that a client may ask for in hello. offer returns its size in
+// bytes, or 0 if there is none. OfferMemory must be called before the first Admit; Admit calls offer at most once.
+func (s *Session) OfferMemory(offer func() int) { s.offer = offer }
+
 func (s *Session) welcome(id uint64) error {
 	w := &wire.Welcome{
 		T: wire.TypeWelcome, ID: id, Ver: []int{wire.Major, s.minor},
@@ -56,6 +61,11 @@ func (s *Session) welcome(id uint64) error {
 	}
 	if s.resumed {
 		w.Last = &s.done
+	}
+	if s.shares && s.offer != nil {
+		if w.SharedBytes = s.offer(); w.SharedBytes > 0 {
+			w.Caps = append(w.Caps, wire.CapShared)
+		}
 	}
 	s.arrivals.Reset()
 	return s.arrivals.Encode(w)

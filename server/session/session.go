@@ -46,6 +46,8 @@ type Session struct {
 	arrivals *wire.Writer // replies of Admit
 	inflight atomic.Int64 // admitted and not done
 	packs    bool         // hello asked for compressed frames
+	shares   bool         // hello asked for shared memory
+	offer    func() int   // offers it and returns its size in bytes, or 0; nil for connections without it
 	token    string       // resumes the session after its connection has ended; empty if it ends with that
 	resumed  bool
 	missed   []byte // reply to send after the welcome

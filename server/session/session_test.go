@@ -277,10 +277,10 @@ func TestHandshake(t *testing.T) {
 		{m{"t": "envs", "id": 1}, refused(1, wire.HelloFirst)},
 		{m{"t": "ping", "id": 2}, refused(2, wire.HelloFirst)},
 		{m{"t": "hello", "id": 3, "ver": []int{2, 0}}, refused(3, wire.Version)},
-		{m{"t": "hello", "id": 4, "ver": []int{2, 0}}, m{"ver": []any{1, 7}}},
+		{m{"t": "hello", "id": 4, "ver": []int{2, 0}}, m{"ver": []any{1, 8}}},
 		{m{"t": "hello", "id": 5}, refused(5, wire.BadField)},
 		{m{"t": "hello", "id": 6, "ver": "1.0"}, refused(6, wire.BadField)},
-		{m{"t": "hello", "id": 7, "ver": []int{1, 9}, "caps": []string{"x"}, "later": 1}, m{"t": "welcome", "id": 7, "ver": []any{1, 7}}},
+		{m{"t": "hello", "id": 7, "ver": []int{1, 9}, "caps": []string{"x"}, "later": 1}, m{"t": "welcome", "id": 7, "ver": []any{1, 8}}},
 		{m{"t": "hello", "id": 8, "ver": []int{1, 0}}, refused(8, wire.HelloTwice)},
 	})
 	other := newSession(t, cfg)

@@ -16,7 +16,7 @@ const (
 
 	// Major and Minor are the version of the protocol.
 	Major = 1
-	Minor = 7
+	Minor = 8
 )
 
 // Kinds of requests. Their replies are of the kind with OK appended, except for Welcome.
@@ -69,6 +69,7 @@ const (
 	CapObsKeys  = "obs_keys"  // since 1.5
 	CapResume   = "resume"    // since 1.3
 	CapRollout  = "rollout"
+	CapShared   = "shm" // since 1.8: frames may lie in shared memory
 	CapSnapshot = "snapshot"
 	CapState    = "state" // since 1.7: state and load
 	CapZstd     = "zstd"  // since 1.6: frames may be compressed
@@ -82,7 +83,8 @@ var since = []struct {
 	{CapAsync, 5}, {CapBaseline, 2}, {CapCancel, 4}, {CapEnvError, 5}, {CapObsKeys, 5}, {CapResume, 3}, {CapRollout, 1}, {CapSnapshot, 1}, {CapState, 7}, {CapZstd, 6},
 }
 
-// Caps returns the optional parts that sessions of a minor version may have.
+// Caps returns the optional parts that sessions of a minor version may have, except for CapShared: the server adds it
+// where it offers the memory.
 func Caps(minor int) []string {
 	caps := []string{}
 	for _, part := range since {

@@ -30,6 +30,7 @@ type Welcome struct {
 	Limits Limits   `json:"limits"`
 
 	ResumeToken string  `json:"resume_token,omitempty"`
+	SharedBytes int     `json:"shm,omitempty"`  // size of the memory whose descriptor comes with the frame
 	Last        *uint64 `json:"last,omitempty"` // id of the last request that a resumed session has carried out
 }
 

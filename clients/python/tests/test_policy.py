@@ -156,7 +156,7 @@ def test_refusals(connection: Connection) -> None:
 def test_old_servers_are_recognized(connection: Connection, caps: tuple[str, ...]) -> None:
     vector = Vector(connection, CARTPOLE, 2)
     vector.reset(seed=0)
-    assert connection.version == (1, 7)
+    assert connection.version == (1, 8)
     connection.caps = frozenset(caps)  # as a server of that version says
     for call in (vector.policy, lambda name: vector.step(policy=name)):
         with pytest.raises(errors.UnimplementedError, match=r"no baseline; want 1\.2"):

@@ -24,7 +24,8 @@ from kubernasium.errors import ConnectionLostError, ServerStartError
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection
 from kubernasium.protocol.dial import dialer, several
 from kubernasium.protocol.resume import DEFAULT_RECONNECT
-from kubernasium.protocol.transport import Transport, connect_unix
+from kubernasium.protocol.shared import connect_unix, shares
+from kubernasium.protocol.transport import Transport
 from kubernasium.protocol.websocket import connect_websocket
 
 PROGRAM = "kubernasium"  # in the wheel: the commands of the trainer, and the server as the command serve
@@ -175,7 +176,7 @@ class Server:
             timeout: seconds to wait for each reply, or None to wait without end.
         """
         if self.url.startswith("unix:"):
-            return connect_unix(self.url[len("unix:") :], timeout)
+            return connect_unix(self.url[len("unix:") :], timeout, shares())
         return connect_websocket(self.url, self.token, timeout)
 
     def _wait_until_ready(self) -> dict[str, Any]:

@@ -25,9 +25,10 @@ from kubernasium.protocol.journal import Journal, Log, Sink
 from kubernasium.protocol.keep_alive import keep_alive
 from kubernasium.protocol.packing import ZSTD, PackedTransport
 from kubernasium.protocol.resume import RESUME, Dial, Resumption, ends
+from kubernasium.protocol.shared import SHM
 from kubernasium.protocol.transport import START, Transport
 
-VERSION = (1, 7)
+VERSION = (1, 8)
 CLIENT = "kubernasium-python/0.1.0"
 DEFAULT_TIMEOUT = 120.0
 
@@ -43,6 +44,7 @@ SINCE = {
     "obs_keys": (1, 5),
     "zstd": (1, 6),
     "state": (1, 7),
+    "shm": (1, 8),
 }
 
 # Seconds that an interrupted request has to end by itself before it is cancelled. Most steps take less, and count.
@@ -114,6 +116,8 @@ class Connection:
         caps = [RESUME] if self._resumption is not None and self.transport.leased else []
         if isinstance(self.transport, PackedTransport):
             caps.append(ZSTD)
+        if self.transport.shares:
+            caps.append(SHM)
         return {"ver": list(VERSION), "client": CLIENT, "caps": caps or None}
 
     def welcomed(self, welcome: dict[str, Any]) -> None:
@@ -127,6 +131,7 @@ class Connection:
         self.draining = False
         if isinstance(self.transport, PackedTransport):
             self.transport.agreed = ZSTD in self.caps
+        self.transport.share(int(welcome.get("shm", 0)) if SHM in self.caps else 0)
 
     def request(self, kind: str, /, **fields: Any) -> dict[str, Any]:
         """Sends a request and returns its reply.

@@ -14,7 +14,8 @@ from kubernasium.errors import ConnectionLostError, UnauthenticatedError
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT, Connection
 from kubernasium.protocol.packing import PackedTransport, compresses
 from kubernasium.protocol.resume import DEFAULT_RECONNECT, Dial
-from kubernasium.protocol.transport import Transport, connect_unix
+from kubernasium.protocol.shared import connect_unix, shares
+from kubernasium.protocol.transport import Transport
 from kubernasium.protocol.websocket import connect_websocket
 
 _DNS = "k8s+dns"
@@ -118,7 +119,8 @@ def _dialer(url: str, token: str | None) -> Dial:
     parts = urlsplit(url)
     if parts.scheme == "unix":
         path = unquote(parts.netloc + parts.path)
-        dial: Dial = lambda timeout: connect_unix(path, timeout)  # noqa: E731
+        share = shares(url) and not compresses(url)
+        dial: Dial = lambda timeout: connect_unix(path, timeout, share)  # noqa: E731
     else:
         if token is None:
             token = os.environ.get("KUBERNASIUM_TOKEN") or None

@@ -31,6 +31,7 @@ class Transport(ABC):
     """
 
     leased = False  # whether a session outlives its connection, if its client asks for that
+    shares = False  # whether frames may lie in memory that the server shares
 
     def __init__(self, sock: socket.socket, timeout: float | None) -> None:
         self.sock = sock
@@ -86,6 +87,9 @@ class Transport(ABC):
     def usable(self) -> bool:
         """Whether the transport can be used after an exception of a signal handler."""
         return not self._torn
+
+    def share(self, size: int) -> None:  # noqa: B027  of those that share
+        """Takes in the shared memory that the welcome offers."""
 
     def close(self) -> None:
         """Closes the socket. Further calls do nothing."""
@@ -230,15 +234,3 @@ class StreamTransport(Transport):
         self._expect = size
         del buf[START + size :]
         return buf
-
-
-def connect_unix(path: str, timeout: float | None) -> StreamTransport:
-    """Connects to the unix socket at path."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.settimeout(timeout)
-        sock.connect(path)
-    except OSError as err:
-        sock.close()
-        raise ConnectionLostError(f"connect to {path}: {err}") from err
-    return StreamTransport(sock, timeout)

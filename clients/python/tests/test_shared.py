@@ -1,0 +1,271 @@
+"""Frames in shared memory: as the socket's, and without it where one side cannot."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chaos import Digest
+from kubernasium import launcher
+from kubernasium.errors import NoPendingStepError, ProtocolError
+from kubernasium.launcher import Server
+from kubernasium.protocol import connect, connection, shared
+from kubernasium.protocol.codec import encode
+from kubernasium.protocol.shared import SharedTransport, connect_unix
+from kubernasium.vector import VectorEnv
+
+pytestmark = pytest.mark.skipif(not shared.AVAILABLE, reason="memory is shared on Linux only")
+
+CARTPOLE, GANG, GPU = "classic/CartPole-v1", "k8s/GangWindow-v0", "k8s/GPUPodScheduling-v1"
+
+
+class Calls:
+    """Counts the requests that lie in shared memory, and the replies."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.requests, self.replies = 0, 0
+        write, recv = SharedTransport._write, SharedTransport._recv_shared
+
+        def count_write(transport: SharedTransport, data: bytes) -> None:
+            self.requests += len(data) == 16 and data[3] >= 0x80
+            write(transport, data)
+
+        def count_recv(transport: SharedTransport) -> bytearray:
+            self.replies += 1
+            return recv(transport)
+
+        monkeypatch.setattr(SharedTransport, "_write", count_write)
+        monkeypatch.setattr(SharedTransport, "_recv_shared", count_recv)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Has frames of any size lie in shared memory, and counts them."""
+    monkeypatch.setattr(shared, "_SMALL", 0)
+    return Calls(monkeypatch)
+
+
+def play(env_id: str, n: int, steps: int, url: str, **options: Any) -> str:
+    digest = Digest()
+    with VectorEnv(env_id, n, url=url, autoreset_mode="SameStep", **options) as envs:
+        rng = np.random.default_rng(4)
+        digest.add(envs.reset(seed=3)[0])
+        for _ in range(steps):
+            for part in envs.step(rng.integers(0, envs.single_action_space.n, n)):
+                digest.add(part)
+    return digest.hex()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "n", "options"),
+    [(CARTPOLE, 1, {}), (CARTPOLE, 300, {}), (GANG, 40, {"instances": 3}), (GPU, 3, {})],
+)
+def test_equals_the_socket(server: Server, calls: Calls, env_id: str, n: int, options: dict[str, Any]) -> None:
+    want = play(env_id, n, 200, server.url + "?shm=0", **options)
+    assert (calls.requests, calls.replies) == (0, 0)
+    assert play(env_id, n, 200, server.ws_url, **options) == want
+    assert (calls.requests, calls.replies) == (0, 0)
+    assert play(env_id, n, 200, server.url, **options) == want
+    assert calls.requests >= 202
+    assert calls.replies == calls.requests
+
+
+def test_arrays_stay(server: Server, calls: Calls) -> None:
+    with VectorEnv(CARTPOLE, 300, url=server.url) as envs:
+        envs.reset(seed=1)
+        kept = [envs.step(np.ones(300, np.int64)) for _ in range(20)]
+        copies = [[np.array(part) for part in step[:4]] for step in kept]
+        for _ in range(20):
+            envs.step(np.zeros(300, np.int64))
+    assert calls.replies > 40
+    for step, copy in zip(kept, copies, strict=True):
+        for got, want in zip(step, copy, strict=False):
+            assert np.array_equal(got, want)
+            assert got.flags.writeable
+            assert got.flags.aligned
+
+
+def test_turned_off(server: Server, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNASIUM_SHM", "0")
+    want = play(CARTPOLE, 300, 5, server.url)
+    monkeypatch.setenv("KUBERNASIUM_SHM", "1")
+    assert calls.requests == 0
+    assert play(CARTPOLE, 300, 5, server.url + "?shm=1") == want
+    assert calls.requests > 0
+    with pytest.raises(ValueError, match="want 0 or 1"):
+        connect(server.url + "?shm=maybe")
+
+
+def test_an_old_server(server: Server, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "VERSION", (1, 7))  # as a server of 1.7 would see this client
+    play(CARTPOLE, 300, 5, server.url)
+    assert calls.requests == 0
+
+
+@pytest.mark.parametrize("what", ["mmap", "no descriptor", "small"])
+def test_the_system_refuses(server: Server, calls: Calls, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    want = play(CARTPOLE, 300, 5, server.url + "?shm=0")
+
+    def refuse(*args: Any) -> mmap.mmap:
+        raise OSError("Cannot allocate memory")
+
+    if what == "mmap":
+        monkeypatch.setattr(mmap, "mmap", refuse)
+    elif what == "no descriptor":
+        monkeypatch.setattr(SharedTransport, "_recv_descriptor", lambda self, *a: self.sock.recv_into(*a))
+    else:
+        share = SharedTransport.share
+        monkeypatch.setattr(SharedTransport, "share", lambda self, size: share(self, 4096))
+    open_files = len(list(Path("/proc/self/fd").iterdir()))
+    assert play(CARTPOLE, 300, 5, server.url) == want
+    assert calls.requests == 0
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+
+
+def test_replies_without_room(server: Server, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    want = play(GANG, 40, 30, server.url + "?shm=0", instances=3)
+    share = SharedTransport.share
+
+    def narrow(self: SharedTransport, size: int) -> None:
+        share(self, size)
+        self._room = 4000
+
+    monkeypatch.setattr(SharedTransport, "share", narrow)
+    assert play(GANG, 40, 30, server.url, instances=3) == want
+    assert calls.replies == calls.requests > 30
+
+
+def test_pipelined_requests(server: Server, calls: Calls) -> None:
+    """Only one request lies in the memory at a time; the others go over the socket."""
+    with connect(server.url) as session:
+        with session.lock:
+            ids = [session.next_id() for _ in range(4)]
+            for rid in ids:
+                session.send(encode({"t": "ping", "id": rid}), rid)
+                session.expect(rid)
+        for rid in ids:
+            assert session.poll(rid, 20)
+            with session.lock:
+                session.recv(rid)
+        assert calls.requests == 1
+        session.request("ping")
+        assert calls.requests == 2
+
+
+def test_interrupts(server: Server, calls: Calls, interrupts: None) -> None:
+    with VectorEnv(CARTPOLE, 300, url=server.url) as envs, VectorEnv(CARTPOLE, 300, url=server.url + "?shm=0") as twin:
+        envs.reset(seed=1)
+        twin.reset(seed=1)
+        rng, taken = np.random.default_rng(0), 0
+        interrupted = 0
+        for _ in range(300):
+            actions = rng.integers(0, 2, 300)
+            old = signal.signal(signal.SIGALRM, raise_interrupt)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, float(rng.uniform(10e-6, 300e-6)))
+                envs.step(actions)
+                time.sleep(0.001)
+            except KeyboardInterrupt:
+                interrupted += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, old)
+            with contextlib.suppress(NoPendingStepError):  # between the two halves of the step
+                envs.step_wait()
+            # The server carried it out, or it never came.
+            done = envs.vector.stats()["steps"] // 300
+            if done > taken:
+                twin.step(actions)
+                taken = done
+        actions = rng.integers(0, 2, 300)
+        assert interrupted > 20
+        for got, want in zip(envs.step(actions)[:4], twin.step(actions)[:4], strict=True):
+            assert np.array_equal(got, want)
+
+
+def raise_interrupt(*args: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_server_is_killed(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is killed is started again, and the environments are made what they were."""
+
+    def run(kill: bool) -> str:
+        digest = Digest()
+        with VectorEnv(CARTPOLE, 300) as envs:
+            digest.add(envs.reset(seed=1)[0])
+            for k in range(30):
+                if kill and k % 10 == 5:
+                    os.kill(launcher.default_server().pid, signal.SIGKILL)
+                digest.add(envs.step((np.arange(300) + k) % 2)[0])
+        return digest.hex()
+
+    want = run(kill=False)
+    assert calls.requests > 30
+    calls.requests = 0
+    assert run(kill=True) == want
+    assert calls.requests > 30
+
+
+VICTIM = """
+import sys, numpy as np
+from kubernasium.vector import VectorEnv
+envs = VectorEnv("classic/CartPole-v1", 1024, url=sys.argv[1])
+envs.reset(seed=1)
+print("ready", flush=True)
+while True:
+    envs.step(np.zeros(1024, np.int64))
+"""
+
+
+def mapped(pid: int) -> int:
+    return Path(f"/proc/{pid}/maps").read_text().count("memfd:kubernasium")
+
+
+def test_the_client_is_killed(server: Server) -> None:
+    """A client that is killed in the middle of a step leaves nothing behind at the server."""
+    before = mapped(server.pid)
+    for _ in range(3):
+        with subprocess.Popen([sys.executable, "-c", VICTIM, server.url], stdout=subprocess.PIPE) as victim:
+            assert victim.stdout is not None
+            assert victim.stdout.readline() == b"ready\n"
+            assert mapped(server.pid) == before + 1
+            victim.kill()
+    end = time.monotonic() + 20
+    while mapped(server.pid) > before:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert play(CARTPOLE, 300, 5, server.url) == play(CARTPOLE, 300, 5, server.url + "?shm=0")
+
+
+def test_a_lying_server(tmp_path: Path) -> None:
+    """Offsets of a server outside the place of the reply end the connection."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        for size, offset in ((8, 0), (64 << 20, shared._REPLIES + 16), (8, (1 << 32) - 2)):
+            transport = connect_unix(str(tmp_path / "s"), 20)
+            assert isinstance(transport, SharedTransport)
+            peer, _ = listener.accept()
+            with peer:
+                transport._descriptor = os.memfd_create("test")
+                os.ftruncate(transport._descriptor, 64 << 20)
+                transport.share(64 << 20)
+                transport.send(bytes(shared._SMALL))
+                assert len(peer.recv(100)) == 16
+                peer.sendall(struct.pack("<II", 1 << 31 | size, offset))
+                with pytest.raises(ProtocolError, match="of the shared memory"):
+                    transport.recv()
+            transport.close()

@@ -1,0 +1,396 @@
+package host_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	_ "github.com/kubernasium/kubernasium/envs/gang"
+	"github.com/kubernasium/kubernasium/server/host/hosttest"
+	"github.com/kubernasium/kubernasium/server/wire"
+)
+
+// sharer is a raw client that shares memory with the server.
+type sharer struct {
+	t      testing.TB
+	conn   *net.UnixConn
+	fd     int
+	memory []byte
+	f      wire.Frame
+}
+
+const mark = 1 << 31
+
+// dialSharer says hello in a version, with parts, and maps the memory if the welcome offers it.
+func dialSharer(t testing.TB, path string, minor int, caps ...string) *sharer {
+	t.Helper()
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: strings.TrimPrefix(path, "unix://"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &sharer{t: t, conn: conn, fd: -1}
+	t.Cleanup(func() {
+		_ = conn.Close() // a test may have closed it
+		if c.memory != nil {
+			_ = unix.Munmap(c.memory)
+			_ = unix.Close(c.fd)
+		}
+	})
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	c.inline(encode(t, map[string]any{"t": "hello", "id": 1, "ver": []int{1, minor}, "caps": caps}))
+	buf, oob := make([]byte, 4096), make([]byte, 256)
+	n, k, _, _, err := conn.ReadMsgUnix(buf, oob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int(binary.LittleEndian.Uint32(buf))
+	if n != 4+size {
+		t.Fatalf("%d bytes of the welcome, want %d", n, 4+size)
+	}
+	if err := c.f.Parse(buf[4:n], bounds()); err != nil {
+		t.Fatal(err)
+	}
+	offered, _, err := c.f.Uint("shm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (k > 0) != (offered > 0) {
+		t.Fatalf("%d bytes of control data and memory of %d bytes, want both or none", k, offered)
+	}
+	if k == 0 {
+		return c
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:k])
+	if err != nil || len(messages) != 1 {
+		t.Fatalf("control messages %v, %v", messages, err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		t.Fatalf("descriptors %v, %v", fds, err)
+	}
+	c.fd = fds[0]
+	if c.memory, err = unix.Mmap(c.fd, 0, int(offered), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func bounds() wire.Bounds {
+	limits := wire.DefaultLimits()
+	return limits.Bounds()
+}
+
+func encode(t testing.TB, message map[string]any) []byte {
+	t.Helper()
+	w := wire.NewWriter()
+	if err := w.Encode(message); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Clone(w.Bytes())
+}
+
+func (c *sharer) raw(words ...uint32) {
+	c.t.Helper()
+	var data []byte
+	for _, w := range words {
+		data = binary.LittleEndian.AppendUint32(data, w)
+	}
+	if _, err := c.conn.Write(data); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// inline sends a frame over the socket.
+func (c *sharer) inline(frame []byte) {
+	c.t.Helper()
+	if _, err := c.conn.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(frame))), frame...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// call sends a frame in the memory, at from, and asks for the reply at, with room.
+func (c *sharer) call(frame []byte, from, at, room int) {
+	c.t.Helper()
+	copy(c.memory[from:], frame)
+	c.raw(mark|uint32(len(frame)), uint32(from), uint32(at), uint32(room))
+}
+
+func (c *sharer) read(n int) []byte {
+	c.t.Helper()
+	buf := make([]byte, n)
+	for k := 0; k < n; {
+		m, err := c.conn.Read(buf[k:])
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		k += m
+	}
+	return buf
+}
+
+// reply returns the next frame from the server, and where it was: its offset in the memory, or -1 on the socket.
+func (c *sharer) reply() (frame []byte, at int, marked bool) {
+	c.t.Helper()
+	size := binary.LittleEndian.Uint32(c.read(4))
+	if size&mark == 0 {
+		return c.read(int(size)), -1, false
+	}
+	size &^= mark
+	offset := binary.LittleEndian.Uint32(c.read(4))
+	if offset == 1<<32-1 {
+		return c.read(int(size)), -1, true
+	}
+	return bytes.Clone(c.memory[offset:][:size]), int(offset), true
+}
+
+// refused reads a reply, which must be an error of that reason with that id.
+func (c *sharer) refused(id uint64, reason string) {
+	c.t.Helper()
+	frame, _, _ := c.reply()
+	if err := c.f.Parse(frame, bounds()); err != nil {
+		c.t.Fatal(err)
+	}
+	got, err := c.f.Str("reason")
+	if err != nil || string(c.f.Type) != "err" || c.f.ID != id || string(got) != reason {
+		c.t.Fatalf("%s with id %d and reason %q, want err, %d, %q", c.f.Type, c.f.ID, got, id, reason)
+	}
+}
+
+func (c *sharer) pings(id uint64) {
+	c.t.Helper()
+	c.inline(encode(c.t, map[string]any{"t": "ping", "id": id}))
+	frame, _, _ := c.reply()
+	if want := encode(c.t, map[string]any{"t": "ping.ok", "id": id}); len(frame) != len(want) {
+		c.t.Fatalf("reply to a ping %q, want %q", frame, want)
+	}
+}
+
+// mappings counts the memory that this process shares with itself: the server's and the clients'.
+func mappings(t testing.TB) int {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(maps, []byte("memfd:kubernasium"))
+}
+
+// Replies in shared memory are those of the socket, byte for byte.
+func TestSharedReplies(t *testing.T) {
+	s := hosttest.Start(t)
+	for _, env := range []map[string]any{
+		{"env": "classic/CartPole-v1", "n": 64},
+		{"env": "classic/Acrobot-v1", "n": 3, "autoreset": "SAME_STEP"},
+		{"env": "k8s/GangWindow-v0", "n": 16, "options": map[string]any{"instances": 2}},
+	} {
+		t.Run(fmt.Sprint(env["env"]), func(t *testing.T) {
+			shared, plain := dialSharer(t, s.Unix, 8, "shm"), dialSharer(t, s.Unix, 8)
+			if len(shared.memory) != 64<<20 || plain.memory != nil {
+				t.Fatalf("memory of %d and %d bytes, want 64 MiB where it was asked for", len(shared.memory), len(plain.memory))
+			}
+			rng := rand.New(rand.NewPCG(1, 2))
+			n := env["n"].(int)
+			for k := range 202 {
+				message := map[string]any{"t": "step", "id": k + 2, "eid": 1}
+				switch k {
+				case 0:
+					message = map[string]any{"t": "make", "id": 2}
+					for key, value := range env {
+						message[key] = value
+					}
+				case 1:
+					message = map[string]any{"t": "reset", "id": 3, "eid": 1, "seed": 5}
+				default:
+					actions := make([]int, n)
+					for i := range actions {
+						actions[i] = rng.IntN(2)
+					}
+					message["a"] = actions
+				}
+				frame := encode(t, message)
+				plain.inline(frame)
+				want, _, _ := plain.reply()
+				at := 20000 + 8*k
+				shared.call(frame, 4096+k, at, 1<<20)
+				got, where, _ := shared.reply()
+				if where != at {
+					t.Fatalf("reply %d at %d, want %d", k, where, at)
+				}
+				if k > 0 && !bytes.Equal(got, want) || k == 0 && len(got) != len(want) {
+					t.Fatalf("reply %d\n%q, want\n%q", k, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A reply without room follows on the socket, and says so.
+func TestSharedRoom(t *testing.T) {
+	c := dialSharer(t, hosttest.Start(t).Unix, 8, "shm")
+	c.memory[9000] = 77
+	c.call(encode(t, map[string]any{"t": "ping", "id": 2}), 100, 9000, 3)
+	frame, at, marked := c.reply()
+	if at != -1 || !marked || !bytes.Contains(frame, []byte("ping.ok")) || c.memory[9000] != 77 {
+		t.Errorf("reply %q at %d, marked %v, byte %d; want it on the socket, marked, and memory as it was", frame, at, marked, c.memory[9000])
+	}
+	c.call(encode(t, map[string]any{"t": "ping", "id": 3}), len(c.memory)-12, len(c.memory)-64, 64) // to the last byte
+	if _, at, _ := c.reply(); at != len(c.memory)-64 {
+		t.Errorf("reply at %d, want %d", at, len(c.memory)-64)
+	}
+}
+
+// Only a connection that asks for memory gets it.
+func TestSharedIsAsked(t *testing.T) {
+	s := hosttest.Start(t)
+	for _, tc := range []struct {
+		minor int
+		caps  []string
+		want  bool
+	}{{8, []string{"shm"}, true}, {9, []string{"zstd", "shm"}, true}, {7, []string{"shm"}, false}, {8, nil, false}} {
+		c := dialSharer(t, s.Unix, tc.minor, tc.caps...)
+		if got := c.memory != nil; got != tc.want {
+			t.Errorf("memory for version 1.%d with parts %v: %v, want %v", tc.minor, tc.caps, got, tc.want)
+		}
+		if got := bytes.Contains(c.f.Get("caps"), []byte("shm")); got != tc.want {
+			t.Errorf("the welcome for 1.%d with %v names shm: %v, want %v", tc.minor, tc.caps, got, tc.want)
+		}
+		if tc.want {
+			continue
+		}
+		c.raw(mark|10, 0, 0, 0) // a frame of two gigabytes, for who has no memory
+		c.refused(0, "TOO_LARGE")
+	}
+	ws := dial(t, s.WS)
+	ws.write(encode(t, map[string]any{"t": "hello", "id": 1, "ver": []int{1, 8}, "caps": []string{"shm"}}))
+	_, welcome, err := ws.ws.ReadMessage()
+	if err != nil || bytes.Contains(welcome, []byte("shm")) {
+		t.Errorf("welcome over WebSocket %q, %v; want none with shm", welcome, err)
+	}
+}
+
+// Nobody can make the memory shorter, which would kill the server, or take that back.
+func TestSharedIsSealed(t *testing.T) {
+	c := dialSharer(t, hosttest.Start(t).Unix, 8, "shm")
+	for _, size := range []int64{0, 4096, 1 << 30} {
+		if err := unix.Ftruncate(c.fd, size); err != unix.EPERM {
+			t.Errorf("truncate to %d: %v, want %v", size, err, unix.EPERM)
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(c.fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err == nil {
+		t.Error("a client could add a seal")
+	}
+	if err := unix.Fallocate(c.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	c.pings(2)
+	c.call(encode(t, map[string]any{"t": "ping", "id": 3}), 4096, 8192, 1000)
+	if frame, _, _ := c.reply(); !bytes.Contains(frame, []byte("ping.ok")) {
+		t.Errorf("reply %q after holes were punched", frame)
+	}
+}
+
+// Places outside the memory, and bytes that are no frame, are refused, and the session continues.
+func TestSharedLies(t *testing.T) {
+	s := hosttest.Start(t)
+	c := dialSharer(t, s.Unix, 8, "shm")
+	size := uint32(len(c.memory))
+	id := uint64(1)
+	for _, head := range [][4]uint32{
+		{mark | 100, size - 99, 0, 100},
+		{mark | 100, size, 0, 100},
+		{mark | 100, 1<<32 - 50, 0, 100}, // the sum overflows 32 bits
+		{mark | 100, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1},
+		{mark | 1, 0, size, 1},
+		{mark | 1, 0, 1, size},
+		{mark | 1, 0, 1<<32 - 1, 2},
+		{mark | 1, 0, 4096, 1<<32 - 4096},
+		{mark, size + 1, 0, 0},
+		{mark, 0, 0, 0},          // an empty frame
+		{mark | 5000, 0, 0, 400}, // zeros
+		{mark | 16<<20, 0, 0, 4}, // as long as a frame may be
+	} {
+		c.raw(head[:]...)
+		c.refused(0, "MALFORMED")
+		id++
+		c.pings(id)
+	}
+	c.raw(mark|(16<<20+1), 0, 0, 0)
+	c.refused(0, "TOO_LARGE")
+	if _, err := c.conn.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection stands after a frame above the limit")
+	}
+}
+
+// A client that writes to the memory all the time, its counters too, gets replies of some kind and harms nobody.
+func TestSharedScribbles(t *testing.T) {
+	s := hosttest.Start(t)
+	c, other := dialSharer(t, s.Unix, 8, "shm"), dialSharer(t, s.Unix, 8, "shm")
+	for _, one := range []*sharer{c, other} {
+		one.inline(encode(t, map[string]any{"t": "make", "id": 2, "env": "classic/CartPole-v1", "n": 8}))
+		one.reply()
+		one.inline(encode(t, map[string]any{"t": "reset", "id": 3, "eid": 1, "seed": 1}))
+		one.reply()
+	}
+	var stop atomic.Bool
+	var scribbler sync.WaitGroup
+	scribbler.Go(func() {
+		rng := rand.New(rand.NewPCG(3, 4))
+		for !stop.Load() {
+			c.memory[rng.IntN(12288)] = byte(rng.Uint32())
+		}
+	})
+	for k := range 2000 {
+		frame := encode(t, map[string]any{"t": "step", "id": k + 4, "eid": 1, "a": []int{0, 1, 0, 1, 0, 1, 0, 1}})
+		c.call(frame, 4096, 8192, 4096)
+		c.reply()
+	}
+	stop.Store(true)
+	scribbler.Wait()
+	other.call(encode(t, map[string]any{"t": "step", "id": 4, "eid": 1, "a": []int{0, 1, 0, 1, 0, 1, 0, 1}}), 4096, 8192, 4096)
+	if frame, _, _ := other.reply(); !bytes.Contains(frame, []byte("step.ok")) {
+		t.Errorf("reply %q to another client", frame)
+	}
+}
+
+// The server frees the memory of clients that are gone, however they went.
+func TestSharedIsFreed(t *testing.T) {
+	before := mappings(t)
+	s := hosttest.Start(t)
+	var clients []*sharer
+	for k := range 5 {
+		c := dialSharer(t, s.Unix, 8, "shm")
+		c.call(encode(t, map[string]any{"t": "make", "id": 2, "env": "test/Slow-v0", "n": 1}), 4096, 8192, 1<<20)
+		c.reply()
+		c.call(encode(t, map[string]any{"t": "reset", "id": 3, "eid": 1, "seed": 1}), 4096, 8192, 1<<20)
+		c.reply()
+		if k > 2 { // it goes while its step runs
+			c.call(encode(t, map[string]any{"t": "step", "id": 4, "eid": 1, "a": []int{1}}), 4096, 8192, 1<<20)
+			<-waiting
+		}
+		clients = append(clients, c)
+	}
+	if got := mappings(t) - before; got != 2*len(clients) {
+		t.Fatalf("%d mappings of %d clients in this process, want two each", got, len(clients))
+	}
+	for k, c := range clients {
+		if k == 0 {
+			c.raw(mark | 100) // a part of a request
+		}
+		_ = c.conn.Close()
+	}
+	for end := time.Now().Add(patience); mappings(t)-before != len(clients); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d mappings are left, want those of the %d clients", mappings(t)-before, len(clients))
+		}
+	}
+}
