@@ -17,7 +17,8 @@ const (
 
 const (
 	spinFor   = 100 * time.Microsecond
-	spinSkips = 64 // reads without a look at most, after looks in vain
+	spinAlone = 25 * time.Microsecond // of it, before others may have the core
+	spinSkips = 64                    // reads without a look at most, after looks in vain
 )
 
 // spinners counts the streams that look for a request now. They leave at least one core to others.
@@ -70,16 +71,20 @@ func (s *spin) read() {
 
 // look reports whether a request came within spinFor. It makes way for goroutines and processes that wait for the core.
 func (s *spin) look() bool {
-	for start := time.Now(); time.Since(start) < spinFor; {
+	for start := time.Now(); ; {
 		for range 50 {
 			if int32(s.requests.Load()-s.seen) > 0 {
 				return true
 			}
 		}
-		runtime.Gosched()
-		yield()
+		switch spent := time.Since(start); {
+		case spent > spinFor:
+			return false
+		case spent > spinAlone:
+			runtime.Gosched()
+			yield()
+		}
 	}
-	return false
 }
 
 // wrote tells the client of another frame on the socket.

@@ -158,7 +158,7 @@ def open_case(task: str, name: str, num_envs: int, make: Callable[[], Any]) -> C
 def cases(server: Server, quick: bool) -> list[Case]:
     """Opens everything that is compared."""
     sizes = (1, 64) if quick else SIZES
-    urls = {"unix": server.url, "ws": server.ws_url}
+    urls = {"unix": server.url, "unix without shared memory": server.url + "?shm=0", "ws": server.ws_url}
     out: list[Case] = []
 
     def add(task: str, name: str, n: int, make: Callable[..., Any], *args: Any, **kwargs: Any) -> None:

@@ -269,3 +269,35 @@ def test_a_lying_server(tmp_path: Path) -> None:
                 with pytest.raises(ProtocolError, match="of the shared memory"):
                     transport.recv()
             transport.close()
+
+
+def test_looks_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client looks for replies before it sleeps, ever more seldom if they come late."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        transport = SharedTransport(ours, 20)
+        transport._descriptor = os.memfd_create("test")
+        os.ftruncate(transport._descriptor, 64 << 20)
+        transport.share(64 << 20)
+        monkeypatch.setattr(shared, "_SPIN", 1e-6)
+        counts = transport._counts
+        assert counts is not None
+
+        def trip(in_time: bool) -> int:
+            transport.send(b"request")
+            assert theirs.recv(100) == struct.pack("<I", 7) + b"request"
+            assert counts[shared._SENT] == transport._sent
+            theirs.sendall(struct.pack("<I", 5) + b"reply")
+            counts[shared._WRITTEN] += in_time
+            assert transport.recv()[16:] == b"reply"
+            counts[shared._WRITTEN] += not in_time
+            return transport._skip
+
+        assert [trip(in_time=True) for _ in range(3)] == [0, 0, 0]
+        assert [trip(in_time=False) for _ in range(8)] == [1, 0, 3, 2, 1, 0, 7, 6]
+        for _ in range(200):
+            assert trip(in_time=False) <= 64
+        while trip(in_time=False):
+            pass
+        assert [trip(in_time=True) for _ in range(3)] == [0, 0, 0]
+        transport.close()

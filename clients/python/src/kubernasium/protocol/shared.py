@@ -35,6 +35,7 @@ _SENT, _WRITTEN = 0, 16  # places of those of this side and of the server, in un
 _REPLIES = 16 << 20  # offset of replies; between lie requests
 _SMALL = 4096  # bytes of requests and replies from which the memory is faster
 _SPIN = 200e-6 if _cores() > 1 else 0.0  # seconds to look for a reply before the process sleeps
+_ALONE = 25e-6  # of it, seconds before another process may have the core
 _LOOKS = range(100)  # between two looks at the clock
 _SKIPS = 64  # replies without a look at most, after looks in vain
 _CALL = struct.Struct("<IIII")  # length and offset of a request, offset and room of its reply
@@ -124,15 +125,17 @@ class SharedTransport(StreamTransport):
             return
         counts, seen = self._counts, self._seen
         assert counts is not None
-        end = perf_counter() + _SPIN
+        start = perf_counter()
         while True:
             for _ in _LOOKS:
                 if counts[_WRITTEN] != seen:
                     self._skip = self._skips = 0
                     return
-            if perf_counter() > end:
+            spent = perf_counter() - start
+            if spent > _SPIN:
                 break
-            os.sched_yield()  # another process may wait for this core
+            if spent > _ALONE:
+                os.sched_yield()  # another process may wait for this core
         self._skip = self._skips = min(2 * self._skips + 1, _SKIPS)
 
     def recv(self) -> bytearray:
