@@ -44,7 +44,7 @@ func (e *Env) cloneable() error {
 
 // blank returns an environment that copyTo can copy e to.
 func (e *Env) blank() *Env {
-	b := &Env{spec: e.spec, c: sim.New(), act: e.act, src: pcg.New(0), limit: e.limit, logged: e.logged, keep: e.keep}
+	b := &Env{spec: e.spec, c: sim.New(), act: e.act, src: pcg.New(0), limit: e.limit, logged: e.logged, brief: e.brief, keep: e.keep}
 	b.rng = rand.New(b.src)
 	return b
 }

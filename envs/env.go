@@ -19,7 +19,7 @@ import (
 // A Task defines an environment: its instances, observations, actions and rewards.
 //
 // A Task may also implement [InfoWriter], [ResetOptioner], [Renderer], [Charter], [Planner],
-// [Cloner], [Sized] and [io.Closer]. One goroutine uses it at a time.
+// [Cloner], [Resumer], [Sized] and [io.Closer]. One goroutine uses it at a time.
 type Task interface {
 	// Spaces returns the observation and the action space, which never change.
 	Spaces() (obs, act space.Space)

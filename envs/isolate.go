@@ -107,7 +107,7 @@ func (v *Vec) replace(ctx context.Context, i int, err error) error {
 		}
 		e := NewEnv(v.spec, task, c, r.limit)
 		*e.src = *old.src
-		e.logged, e.keep, e.episode, e.copies = old.logged, old.keep, old.episode, old.copies+1
+		e.logged, e.brief, e.keep, e.episode, e.copies = old.logged, old.brief, old.keep, old.episode, old.copies+1
 		v.envs[i] = e
 		_ = v.caught(old.Close) // it is broken
 		return nil

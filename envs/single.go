@@ -40,7 +40,8 @@ type Env struct {
 	begun   []byte  // state of src at Begin, and with log the recipe of the current state
 	opts    map[string]any
 	log     []float32 // actions since Begin, if logging
-	logged  bool      // whether to log
+	logged  bool      // whether to keep begun and opts, and to log
+	brief   bool      // not to log: the task is a Resumer
 	keep    int       // most numbers to log of an episode; 0 is no bound
 	cut     bool      // the episode has more: the log is not the recipe of the current state
 }
@@ -145,7 +146,7 @@ func (e *Env) Step(ctx context.Context, action []float32) (Transition, error) {
 // step is Step without its checks.
 func (e *Env) step(ctx context.Context, action []float32) (Transition, error) {
 	switch {
-	case !e.logged || e.cut:
+	case !e.logged || e.brief || e.cut:
 	case e.keep > 0 && len(e.log)+len(action) > e.keep:
 		e.log, e.cut = e.log[:0], true
 	default:

@@ -9,7 +9,8 @@ import (
 	"fmt"
 )
 
-// ErrNoLog is returned by [Vec.Snapshot] if the Vec was made without VecOptions.Log.
+// ErrNoLog is returned by [Vec.Snapshot] if the Vec was made without VecOptions.Log, or an episode comes from
+// [Vec.LoadState].
 var ErrNoLog = errors.New("envs: snapshot of environments that do not log their actions")
 
 // snapshot is the recipe of a state: the generator's state at the episode's start, and the actions
@@ -43,7 +44,7 @@ func (v *Vec) Snapshot() ([]byte, error) {
 	b := v.batch
 	s := snapshot{ID: v.spec.ID, Mode: v.mode, Extra: batchFlags{b.Reward, b.EpisodeReturn, b.EpisodeLength, b.Terminated, b.Truncated, b.Invalid}}
 	for _, e := range v.envs {
-		if !e.logged {
+		if !e.logged || e.cut {
 			return nil, ErrNoLog
 		}
 		opts, err := json.Marshal(e.opts)

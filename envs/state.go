@@ -12,6 +12,8 @@ import (
 	"math"
 	"runtime"
 	"sync"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 var (
@@ -20,6 +22,19 @@ var (
 	// ErrBadState is wrapped by errors of [Vec.LoadState] for bytes that are no state of such environments.
 	ErrBadState = errors.New("envs: not a state of these environments")
 )
+
+// A Resumer is a [Task] that writes what has become of an episode, for [Vec.AppendState]: to load such a state takes the
+// time of a Begin, whatever the episode's age, where other tasks take all of its actions again.
+type Resumer interface {
+	// AppendEpisode appends to dst what the episode has changed in the Task and in s since Begin, as far as a later call
+	// of the Task can tell.
+	AppendEpisode(dst []byte, s *cluster.State) ([]byte, error)
+
+	// ResumeEpisode makes the Task and c what they were when a Task with the same options wrote data. It is called after a
+	// Begin with the same state of the generator, whose present state is set afterwards. It checks data: an
+	// error leaves an episode that needs a Reset.
+	ResumeEpisode(ctx context.Context, c cluster.Cluster, data []byte) error
+}
 
 // stateMagic begins a state. Its number changes with the format.
 const stateMagic = "kstate1\n"
@@ -42,21 +57,32 @@ func kept(n, nAct, limit int) int {
 // keptBytes estimates the memory that n environments keep for their state.
 func keptBytes(n, nAct, limit int) int64 { return int64(n) * SliceSize[float32](kept(n, nAct, limit)) }
 
-// stateRow is the state of an environment: the state of the generator at the episode's start, and the actions since.
+// stateRow is the state of an environment: the state of the generator at the episode's start, and the actions since or
+// what a [Resumer] has written.
 type stateRow struct {
 	begun   []byte // nil if it was never reset
 	options map[string]any
 	actions []byte
-	size    int  // bytes of each number: 1, or 4 of a float32
+	size    int // bytes of each number: 1, or 4 of a float32
+	resumed *resumedRow
 	flags   byte // terminated, truncated, invalid, from the lowest bit
 	reward  float64
 	ret     float64
 	length  uint64
 }
 
+// resumedRow is the episode of a [Resumer].
+type resumedRow struct {
+	now     []byte // state of the generator
+	steps   uint64
+	ret     float64
+	ended   bool
+	episode []byte
+}
+
 // AppendState appends the state of all environments to dst, from which [Vec.LoadState] makes the environments of another
-// Vec, even in another process of the same version, what these are. Its size and the time of LoadState grow with the
-// steps since each environment's last reset. The state holds no policies, no [Saved] and no final observations. The error wraps
+// Vec, even in another process of the same version, what these are. Unless the task is a [Resumer], its size and the time of
+// LoadState grow with the steps since each environment's last reset. The state holds no policies, no [Saved] and no final observations. The error wraps
 // [ErrNoState] if v was made with neither VecOptions.Portable nor Log, if an environment failed and was not
 // reset, and stepped if failures are isolated, since then, if an episode has too many actions, or if the state would have more than most bytes.
 func (v *Vec) AppendState(dst []byte, most int) ([]byte, error) {
@@ -69,7 +95,7 @@ func (v *Vec) AppendState(dst []byte, most int) ([]byte, error) {
 		case e.begun == nil && !e.ended: // never reset
 		case !e.running && !e.ended, e.begun == nil, v.repair != nil && v.repair.failures[i] > 0:
 			return nil, fmt.Errorf("%w: environment %d has failed; reset and step it", ErrNoState, i)
-		case e.cut:
+		case e.cut && !e.resumes():
 			return nil, fmt.Errorf("%w: the episode of environment %d has more than %d actions", ErrNoState, i, e.keep/max(1, v.nAct))
 		}
 	}
@@ -105,13 +131,38 @@ func (v *Vec) appendRow(b []byte, i int, e *Env) ([]byte, error) {
 		}
 	}
 	b = appendBytes(b, options)
-	b = binary.AppendUvarint(b, uint64(len(e.log)))
-	b = appendActions(b, e.log)
+	if r, ok := e.task.(Resumer); ok {
+		var err error
+		if b, err = e.appendEpisode(b, r); err != nil {
+			return nil, fmt.Errorf("%w: environment %d: %w", ErrNoState, i, err)
+		}
+	} else {
+		b = binary.AppendUvarint(b, uint64(len(e.log)))
+		b = appendActions(b, e.log)
+	}
 	bt := v.batch
 	b = append(b, bit(bt.Terminated[i], 0)|bit(bt.Truncated[i], 1)|bit(bt.Invalid[i], 2))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(bt.Reward[i]))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(bt.EpisodeReturn[i]))
 	return binary.AppendUvarint(b, uint64(bt.EpisodeLength[i])), nil
+}
+
+// appendEpisode appends the episode in place of its actions.
+func (e *Env) appendEpisode(b []byte, r Resumer) ([]byte, error) {
+	now, err := e.src.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	episode, err := r.AppendEpisode(nil, e.c.State())
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, 0, asEpisode) // no actions
+	b = appendBytes(b, now)
+	b = binary.AppendUvarint(b, uint64(e.steps))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.ret))
+	b = append(b, bit(e.ended, 0))
+	return appendBytes(b, episode), nil
 }
 
 func bit(x bool, at int) byte {
@@ -125,10 +176,12 @@ func appendBytes(b, data []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
 }
 
-// Encodings of actions: numbers from 0 to 255 as bytes, which most are, or all as float32.
+// Encodings of actions: numbers from 0 to 255 as bytes, which most are, or all as float32; or what a [Resumer] writes in
+// their place.
 const (
 	asBytes = iota
 	asFloats
+	asEpisode
 )
 
 func appendActions(b []byte, actions []float32) []byte {
@@ -175,7 +228,7 @@ func (v *Vec) checksum() uint32 {
 
 // LoadState makes the environments what they were when [Vec.AppendState] of another Vec returned data, and returns
 // their Batch without the final observations. seeded reports the environments that have a random stream. It plays the
-// running episodes again. The error wraps [ErrBadState] if data is no state of a Vec made in the same way, or if the
+// running episodes again, or lets a [Resumer] resume them. The error wraps [ErrBadState] if data is no state of a Vec made in the same way, or if the
 // episodes take another course here, or is that of ctx. Where it comes after the check of data, all environments must be reset.
 func (v *Vec) LoadState(ctx context.Context, data []byte) (b *Batch, seeded []bool, err error) {
 	if v.closed {
@@ -245,6 +298,13 @@ func (v *Vec) loadRow(ctx context.Context, i int, r *stateRow) error {
 	if err := e.Reset(ctx, ResetOptions{Options: r.options}); err != nil {
 		return err
 	}
+	if r.resumed != nil {
+		if err := e.resume(ctx, r.resumed); err != nil {
+			return err
+		}
+		v.observeRow(i, b.Obs, b.Mask, b.Info)
+		return nil
+	}
 	action := make([]float32, v.nAct)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -266,6 +326,29 @@ func (v *Vec) loadRow(ctx context.Context, i int, r *stateRow) error {
 	}
 	v.observeRow(i, b.Obs, b.Mask, b.Info)
 	return nil
+}
+
+// resumes reports whether the task writes its episodes.
+func (e *Env) resumes() bool {
+	_, ok := e.task.(Resumer)
+	return ok
+}
+
+// resume makes the episode that has begun what r says.
+func (e *Env) resume(ctx context.Context, r *resumedRow) error {
+	task, ok := e.task.(Resumer)
+	switch {
+	case !ok:
+		return errors.New("an episode without its actions, which this task cannot resume")
+	case r.steps > math.MaxInt32 || e.limit > 0 && r.steps > uint64(e.limit):
+		return fmt.Errorf("%d steps", r.steps)
+	}
+	if err := task.ResumeEpisode(ctx, e.c, r.episode); err != nil {
+		return err
+	}
+	e.steps, e.ret, e.ended, e.running = int(r.steps), r.ret, r.ended, !r.ended
+	e.cut = true // its actions are unknown
+	return e.src.UnmarshalBinary(r.now)
 }
 
 // parseState reads a state without any change of v.
@@ -345,14 +428,22 @@ func (p *stateParser) row(r *stateRow, nAct int) error {
 		r.size = 4
 	}
 	r.actions = p.take(numbers * r.size)
+	var ended uint64
+	if kind == asEpisode {
+		r.resumed = &resumedRow{now: p.bytes(), steps: p.uvarint(), ret: math.Float64frombits(p.fixed(8))}
+		ended = p.fixed(1)
+		r.resumed.ended, r.resumed.episode = ended == 1, p.bytes()
+	}
 	r.flags = byte(p.fixed(1))
 	r.reward, r.ret = math.Float64frombits(p.fixed(8)), math.Float64frombits(p.fixed(8))
 	r.length = p.uvarint()
 	switch {
 	case p.bad:
 		return errors.New("the bytes end too early")
-	case kind > asFloats:
-		return fmt.Errorf("actions of encoding %d, want 0 or 1", kind)
+	case kind > asEpisode:
+		return fmt.Errorf("actions of encoding %d, want 0, 1 or 2", kind)
+	case kind == asEpisode && (numbers > 0 || ended > 1):
+		return fmt.Errorf("%d numbers for actions beside an episode that has ended %d times", numbers, ended)
 	case r.flags > 7 || r.length > math.MaxInt64:
 		return fmt.Errorf("flags %d and a length of %d", r.flags, r.length)
 	case nAct == 0 && numbers > 0, nAct > 0 && numbers%nAct != 0:

@@ -21,7 +21,7 @@ type VecOptions struct {
 	MaxEpisodeSteps int                             // overrides the environment's time limit
 	Shards          int                             // goroutines to step with; default by NumEnvs, Spec.StepNanos and GOMAXPROCS. It changes no result
 	Log             bool                            // record actions, so that Snapshot works
-	Portable        bool                            // record actions in bounded memory, so that AppendState works; not for a nondeterministic Spec
+	Portable        bool                            // record actions in bounded memory where no [Resumer] writes its episodes, so that AppendState works; not for a nondeterministic Spec
 	NewCluster      func() (cluster.Cluster, error) // default: by Spec.Backend, or sim.New
 
 	// Admit is asked before the second environment is made, with an estimate of the bytes that all take,
@@ -116,6 +116,7 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 		e := NewEnv(spec, task, c, opts.MaxEpisodeSteps)
 		e.logged = opts.Log || opts.portable(spec)
 		if !opts.Log && e.logged {
+			_, e.brief = task.(Resumer)
 			e.keep = kept(n, e.act.Size(), e.limit)
 		}
 		v.envs = append(v.envs, e)
@@ -140,7 +141,7 @@ func (v *Vec) makeTask(maker Maker, i, n int, opts *VecOptions) (Task, error) {
 		return task, err
 	}
 	v.bytes = estimate(task, n, len(v.spec.Info), v.mode)
-	if opts.portable(v.spec) {
+	if _, brief := task.(Resumer); !brief && opts.portable(v.spec) {
 		_, act := task.Spaces()
 		v.bytes += keptBytes(n, act.Size(), limitOf(v.spec, task, opts.MaxEpisodeSteps))
 	}

@@ -71,6 +71,7 @@ func Run(t *testing.T, spec *envs.Spec, opts Options) {
 	}
 	t.Run("shards", c.checkShards)
 	t.Run("snapshot", c.checkSnapshot)
+	t.Run("resume", c.checkResume)
 	t.Run("clones", c.checkClones)
 	if !opts.SkipBaselines {
 		for i := range spec.Baselines {

@@ -47,7 +47,7 @@ func (t *Task) reconfigure(ctx context.Context, c cluster.Cluster) error {
 		}
 	}
 	t.changed = changed
-	if err := t.change(ctx, c, changed); err != nil {
+	if err := t.change(ctx, c); err != nil {
 		return err
 	}
 	t.levels, t.next = t.next, t.levels
@@ -67,68 +67,13 @@ func (t *Task) reconfigure(ctx context.Context, c cluster.Cluster) error {
 	return c.Advance(ctx, seconds(t.penalty))
 }
 
-// create adds the node, whose cores are the budget, and a running pod for each task.
-func (t *Task) create(ctx context.Context, c cluster.Cluster) error {
-	m := t.src.model
-	if t.meta == nil {
-		t.meta = append(t.meta, c.State().Intern(cluster.Meta{Name: "gang-node"}))
-		for _, task := range m.Profile().Tasks {
-			t.meta = append(t.meta, c.State().Intern(cluster.Meta{Name: task}))
-		}
-	}
-	t.ops = append(t.ops[:0], cluster.Op{
-		Kind: cluster.AddNode, Meta: t.meta[0], Resources: cluster.Resources{MilliCPU: int64(m.Config().TotalMilliCPU)},
-	})
-	for k, l := range t.levels {
-		t.addPod(k, l, int32(k))
-	}
-	return c.Apply(ctx, t.ops)
-}
-
-// addPod appends the ops that create task k with the shares of level as pod number pod.
-func (t *Task) addPod(k int, level uint16, pod int32) {
-	t.pods[k] = pod
-	t.ops = append(t.ops,
-		cluster.Op{Kind: cluster.AddPod, Pod: pod, Meta: t.meta[k+1], Resources: t.requests(level)},
-		cluster.Op{Kind: cluster.Bind, Pod: pod, Node: 0})
-}
-
-func (t *Task) requests(level uint16) cluster.Resources {
-	return cluster.Resources{MilliCPU: int64(t.src.model.MilliCPU(int(level)))}
-}
-
 // change brings the cluster from levels to next: by resizing in place, or by deleting and
-// creating pods again. Shrinking and deletion come before growth and creation, so that the
-// node's cores always suffice.
-func (t *Task) change(ctx context.Context, c cluster.Cluster, changed int) error {
-	t.ops = t.ops[:0]
+// creating pods again.
+func (t *Task) change(ctx context.Context, c cluster.Cluster) error {
 	if t.opts.PenaltyModel == PenaltyResize {
-		for _, grow := range []bool{false, true} {
-			for k, l := range t.next {
-				if l != t.levels[k] && l > t.levels[k] == grow {
-					t.ops = append(t.ops, cluster.Op{Kind: cluster.Resize, Pod: t.pods[k], Resources: t.requests(l)})
-				}
-			}
-		}
-		return c.Apply(ctx, t.ops)
+		return t.pods.Resize(ctx, c, t.levels, t.next)
 	}
-	all := t.opts.PenaltyModel == PenaltyConstant
-	if changed == 0 && !all {
-		return nil
-	}
-	for k, l := range t.next {
-		if all || l != t.levels[k] {
-			t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: t.pods[k]})
-		}
-	}
-	pod := int32(len(c.State().Pods))
-	for k, l := range t.next {
-		if all || l != t.levels[k] {
-			t.addPod(k, l, pod)
-			pod++
-		}
-	}
-	return c.Apply(ctx, t.ops)
+	return t.pods.Recreate(ctx, c, t.levels, t.next, t.opts.PenaltyModel == PenaltyConstant)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -292,7 +292,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	if err := t.prepare(ctx); err != nil {
 		return err
 	}
-	return t.create(ctx, c)
+	return t.pods.Create(ctx, c, t.levels)
 }
 
 // prepare computes what the next observation shows, which has no context, while there is one.

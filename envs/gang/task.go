@@ -7,8 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
+	"github.com/kubernasium/kubernasium/envs/gang/pods"
 	"github.com/kubernasium/kubernasium/envs/gang/rules"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -35,9 +35,7 @@ type Task struct {
 
 	expected float64 // seconds that ExpectPenalty has set; NaN without
 
-	meta []int32 // of the node and of each task
-	pods []int32 // of each task, as they are now
-	ops  []cluster.Op
+	pods *pods.Set
 }
 
 var (
@@ -49,6 +47,7 @@ var (
 	_ envs.Planner    = (*Task)(nil)
 	_ envs.Cloner     = (*Task)(nil)
 	_ envs.Keeper     = (*Task)(nil)
+	_ envs.Resumer    = (*Task)(nil)
 )
 
 // Open checks the options, loads the files that they name, and returns the maker of tasks, which share them.
@@ -64,7 +63,7 @@ func newTask(src *source) *Task {
 	n := src.model.NumTasks()
 	return &Task{
 		src: src, opts: &src.opts, levels: make([]uint16, n), next: make([]uint16, n),
-		keep: make([]float64, src.opts.Horizon), pods: make([]int32, n), durations: make([]float64, n),
+		keep: make([]float64, src.opts.Horizon), pods: pods.New(src.model), durations: make([]float64, n),
 	}
 }
 

@@ -51,6 +51,7 @@ var rules = []rule{
 	{"envs/gang/profile", []string{"envs/dataset"}, core},
 	{"envs/gang/series", []string{"envs/dataset"}, core},
 	{"envs/gang/planner", []string{"envs/gang/profile"}, core},
+	{"envs/gang/pods", []string{"envs/cluster", "envs/gang/profile"}, core},
 	{"envs/gang/published", []string{"envs/dataset", "envs/gang/planner", "envs/gang/profile", "envs/gang/series"}, core},
 	{"envs/gang/gangtest", []string{"envs/gang/planner", "envs/gang/profile"}, core},
 	{"envs/lra", []string{"envs"}, core},

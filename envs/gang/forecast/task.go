@@ -2,6 +2,8 @@ package forecast
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -35,6 +37,7 @@ var (
 	_ envs.Renderer     = (*Task)(nil)
 	_ envs.Planner      = (*Task)(nil)
 	_ envs.Cloner       = (*Task)(nil)
+	_ envs.Resumer      = (*Task)(nil)
 	_ envs.FeatureNamer = (*Task)(nil)
 	_ rules.Follower    = (*Task)(nil)
 )
@@ -153,4 +156,35 @@ func (t *Task) Clone(rng *rand.Rand) envs.Task {
 		}
 	}
 	return &c
+}
+
+// episode is the state of a Task in the middle of an episode.
+type episode struct {
+	Dynamics     json.RawMessage // of gang.Task
+	Window, Task int
+	Corrected    []float64
+}
+
+// AppendEpisode implements [envs.Resumer].
+func (t *Task) AppendEpisode(dst []byte, s *cluster.State) ([]byte, error) {
+	dynamics, err := t.Task.AppendEpisode(nil, s)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(episode{dynamics, t.window, t.task, t.corrected})
+	return append(dst, data...), err
+}
+
+// ResumeEpisode implements [envs.Resumer].
+func (t *Task) ResumeEpisode(ctx context.Context, c cluster.Cluster, data []byte) error {
+	var e episode
+	if err := json.Unmarshal(data, &e); err != nil {
+		return err
+	}
+	if e.Task < 0 || e.Task >= t.tasks() || len(e.Corrected) != len(t.corrected) {
+		return fmt.Errorf("forecast: task %d of %d and %d corrected sizes, want %d", e.Task, t.tasks(), len(e.Corrected), len(t.corrected))
+	}
+	t.window, t.task = e.Window, e.Task
+	copy(t.corrected, e.Corrected)
+	return t.Task.ResumeEpisode(ctx, c, e.Dynamics)
 }
