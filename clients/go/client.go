@@ -42,6 +42,10 @@ type Options struct {
 	// Weights are the relative speeds of the servers of [Spread]; nil measures them.
 	Weights []float64
 
+	// Sizes are the parts of [Spread] in place of Weights, such as [StateSizes] returns: part k is on server k, or from the
+	// first server on again if there are more parts.
+	Sizes []int
+
 	Token string      // bearer token of the servers
 	TLS   *tls.Config // for wss
 	Name  string      // of this client, for the server's log

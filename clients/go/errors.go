@@ -30,7 +30,7 @@ var (
 
 // Error is the server's reply to a request that it rejects. It wraps the corresponding error:
 // envs.ErrInvalidAction, envs.ErrResetNeeded, envs.ErrInvalidOption, envs.ErrUnknownBaseline,
-// envs.ErrBaseline, envs.ErrCannotClone, envs.ErrPending, envs.ErrNotSent, *envs.UnknownIDError, context.DeadlineExceeded,
+// envs.ErrBaseline, envs.ErrCannotClone, envs.ErrPending, envs.ErrNotSent, envs.ErrNoState, envs.ErrBadState, *envs.UnknownIDError, context.DeadlineExceeded,
 // ErrUnknownSnapshot, ErrBusy or ErrUnavailable.
 type Error struct {
 	Code         wire.Code
@@ -59,6 +59,8 @@ var causes = map[wire.Reason]error{
 	wire.UnknownSnap:     ErrUnknownSnapshot,
 	wire.Pending:         envs.ErrPending,
 	wire.NotSent:         envs.ErrNotSent,
+	wire.NoState:         envs.ErrNoState,
+	wire.BadState:        envs.ErrBadState,
 	wire.Deadline:        context.DeadlineExceeded,
 	wire.WasCancelled:    context.Canceled,
 	wire.UnknownEID:      envs.ErrClosed,

@@ -34,6 +34,9 @@ func Spread(ctx context.Context, urls []string, id string, n int, opts Options) 
 	if err != nil {
 		return nil, err
 	}
+	if opts.Sizes != nil {
+		return spread(ctx, urls, servers, id, n, opts.Sizes, opts)
+	}
 	weights := opts.Weights
 	switch {
 	case n < 1 || len(servers) == 0:
@@ -47,7 +50,19 @@ func Spread(ctx context.Context, urls []string, id string, n int, opts Options) 
 			return nil, err
 		}
 	}
-	sizes := apportion(n, weights)
+	return spread(ctx, urls, servers, id, n, apportion(n, weights), opts)
+}
+
+// spread makes parts of these sizes on servers, which urls name.
+func spread(ctx context.Context, urls, servers []string, id string, n int, sizes []int, opts Options) (*Joined, error) {
+	sum := 0
+	for _, size := range sizes {
+		sum += size
+	}
+	if len(sizes) == 0 || slices.Min(sizes) < 0 || sum != n || len(servers) == 0 {
+		return nil, fmt.Errorf("client: parts of %v for %d environments on %d servers", sizes, n, len(servers))
+	}
+	servers = slices.Repeat(servers, (len(sizes)+len(servers)-1)/len(servers))[:len(sizes)]
 	parts, errs := make([]*VecEnv, len(servers)), make([]error, len(servers))
 	atOnce(servers, func(k int) {
 		if sizes[k] > 0 {
@@ -58,7 +73,8 @@ func Spread(ctx context.Context, urls []string, id string, n int, opts Options) 
 	})
 	parts = slices.DeleteFunc(parts, func(v *VecEnv) bool { return v == nil })
 	var j *Joined
-	if err = errors.Join(errs...); err == nil {
+	err := errors.Join(errs...)
+	if err == nil {
 		j, err = Join(parts...)
 	}
 	if err != nil {

@@ -25,14 +25,23 @@ func (v *VecEnv) keepState(ctx context.Context) {
 		return
 	}
 	begin := time.Now()
+	_, _ = v.askState(ctx)
+	v.stateFor = time.Since(begin)
+	j.cost, j.asked = 0, len(j.data)
+}
+
+// askState returns the server's bytes of the environments' state, with which the journal begins from now on.
+func (v *VecEnv) askState(ctx context.Context) ([]byte, error) {
 	var reply wire.StateReply
 	id := v.nextID()
-	err := v.call(ctx, wire.TypeState+wire.OK, &wire.EIDRequest{T: wire.TypeState, ID: id, EID: v.eid}, &reply)
-	v.stateFor = time.Since(begin)
-	if err == nil {
-		j.load(id, v.eid, reply.State)
+	if err := v.call(ctx, wire.TypeState+wire.OK, &wire.EIDRequest{T: wire.TypeState, ID: id, EID: v.eid}, &reply); err != nil {
+		return nil, err
 	}
-	j.cost, j.asked = 0, len(j.data)
+	if j := &v.journal; !j.full && !j.streams {
+		j.load(id, v.eid, reply.State)
+		j.cost, j.asked = 0, len(j.data)
+	}
+	return reply.State, nil
 }
 
 // load replaces what came after make by a state, which the request id has returned.

@@ -46,6 +46,20 @@ func WarnOnce(notes []string) {
 // OpenEnvs makes n environments in this process or, with urls, a part on each of those servers, as one vector:
 // [client.Spread]. When a server is gone, another takes over its part.
 func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string) (envs.VecEnv, error) {
+	return OpenSaved(ctx, spec, n, opts, urls, nil)
+}
+
+// Saver is a vector on servers, which can save the state of its environments.
+type Saver interface {
+	State(ctx context.Context) ([]byte, error)
+	LoadState(ctx context.Context, data []byte) (*envs.Batch, error)
+}
+
+var _ Saver = (*client.Joined)(nil)
+
+// OpenSaved is OpenEnvs for a vector that is to load a state of a [Saver]: its parts on servers have the sizes that they had
+// then. With a state of another number of environments it is OpenEnvs.
+func OpenSaved(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string, state []byte) (envs.VecEnv, error) {
 	if len(urls) == 0 {
 		v, err := envs.NewVec(spec, n, opts)
 		if err != nil {
@@ -55,6 +69,9 @@ func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions,
 		return v, nil
 	}
 	o := client.Options{Options: opts.Options, Autoreset: opts.Autoreset, Token: os.Getenv(TokenVariable), Name: "kubernasium-trainer"}
+	if sizes, err := client.StateSizes(state); err == nil && total(sizes) == n {
+		o.Sizes = sizes
+	}
 	servers, err := client.Resolve(ctx, urls)
 	if err != nil {
 		return nil, err
@@ -67,4 +84,11 @@ func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions,
 		return nil, err // not j, which is a nil *Joined and would be no nil VecEnv
 	}
 	return j, nil
+}
+
+func total(sizes []int) (sum int) {
+	for _, n := range sizes {
+		sum += n
+	}
+	return sum
 }

@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
+	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -39,15 +41,16 @@ func (r *Run) checkpointPath(step int) string {
 // Tensors that the trainer adds to a checkpoint in order to resume.
 const (
 	envsTensor    = models.StatePrefix + "envs"
+	serversTensor = models.StatePrefix + "server_envs" // those of servers
 	returnsTensor = models.StatePrefix + "ep_returns"
 	lengthsTensor = models.StatePrefix + "ep_lengths"
 )
 
 // openFolder creates a new log folder, or opens the checkpoint's.
-func (r *Run) openFolder() error {
+func (r *Run) openFolder(ctx context.Context) error {
 	if r.Resume != "" {
 		r.Folder = filepath.Dir(r.Resume)
-		return r.openResumed()
+		return r.openResumed(ctx)
 	}
 	var err error
 	if r.Folder == "" {
@@ -68,7 +71,7 @@ func (r *Run) openFolder() error {
 }
 
 // openResumed restores the learner, the logs and the folder's files from the checkpoint.
-func (r *Run) openResumed() error {
+func (r *Run) openResumed(ctx context.Context) error {
 	f, err := models.ReadFile(r.Resume)
 	if err != nil {
 		return err
@@ -87,9 +90,8 @@ func (r *Run) openResumed() error {
 	if r.best, r.Curve, err = readEvaluations(r.path("evaluations.csv"), r.First); err != nil {
 		return err
 	}
-	if _, ok := r.v.(snapshotter); !ok {
-		r.inexact = true
-		r.warn("resume %s: on servers new episodes begin, and the result is not that of an uninterrupted training", r.Resume)
+	if err := r.loadServers(ctx, f); err != nil {
+		return err
 	}
 	for _, c := range r.changes {
 		r.warn("resume %s: %s", r.Resume, c)
@@ -150,12 +152,8 @@ func (r *Run) write(path string, save func(io.Writer) error) error {
 	if err := checkParams(f, r.Learner.NumTimesteps()); err != nil {
 		return err
 	}
-	if v, ok := r.v.(snapshotter); ok {
-		snapshot, err := v.Snapshot()
-		if err != nil {
-			return err
-		}
-		f.Put(safetensors.Tensor{Name: envsTensor, Shape: []int{len(snapshot)}, Data: snapshot})
+	if err := r.putEnvs(&f); err != nil {
+		return err
 	}
 	f.Put(
 		safetensors.Tensor{Name: returnsTensor, Shape: []int{len(r.Episodes.returns)}, Data: r.Episodes.returns},
@@ -171,6 +169,66 @@ func (r *Run) write(path string, save func(io.Writer) error) error {
 		r.printedSize = true
 		r.say("%s: its replay buffer takes %.1f MB; --params checkpoint_replay_buffer:false leaves it out, and then no resumed training is exact", path, float64(size)/1e6)
 	}
+	return nil
+}
+
+// putEnvs adds the state of the environments. Those of servers may have none: then a resumed training is not exact.
+func (r *Run) putEnvs(f *models.File) error {
+	switch v := r.v.(type) {
+	case snapshotter:
+		snapshot, err := v.Snapshot()
+		if err != nil {
+			return err
+		}
+		f.Put(safetensors.Tensor{Name: envsTensor, Shape: []int{len(snapshot)}, Data: snapshot})
+	case play.Saver:
+		ctx, cancel := context.WithTimeout(context.Background(), stateWithin)
+		defer cancel()
+		state, err := v.State(ctx)
+		if err == nil {
+			f.Put(safetensors.Tensor{Name: serversTensor, Shape: []int{len(state)}, Data: state})
+		} else if !r.stateless {
+			r.stateless = true
+			r.say("the checkpoints lack the servers' environments, so that new episodes begin when the training is resumed: %v", err)
+		}
+	}
+	return nil
+}
+
+// stateWithin bounds the time in which servers return their environments; without them the checkpoint is saved still.
+const stateWithin = 30 * time.Second
+
+// savedOnServers returns the state of servers' environments in the checkpoint, or nil if it has none.
+func (c *Config) savedOnServers() []byte {
+	if c.Resume == "" || len(c.URLs) == 0 {
+		return nil
+	}
+	f, err := models.ReadFile(c.Resume)
+	if err != nil {
+		return nil // openResumed reports it
+	}
+	state, err := tensor[uint8](f, serversTensor)
+	if err != nil {
+		return nil
+	}
+	return state
+}
+
+// loadServers makes the environments of servers those of the checkpoint f. If they cannot be, new episodes begin.
+func (r *Run) loadServers(ctx context.Context, f models.File) error {
+	v, ok := r.v.(play.Saver)
+	if !ok {
+		return nil
+	}
+	state, err := tensor[uint8](f, serversTensor)
+	if err == nil {
+		r.loaded, err = v.LoadState(ctx, state)
+	}
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r.loaded, r.inexact = nil, true
+	r.warn("resume %s: on servers new episodes begin, and the result is not that of an uninterrupted training: %v", r.Resume, err)
 	return nil
 }
 
@@ -198,8 +256,8 @@ func checkParams(f models.File, step int) error {
 	return nil
 }
 
-// restore restores environments and running means from the checkpoint. Environments on a server
-// start new episodes instead.
+// restore restores environments and running means from the checkpoint. Environments on servers
+// start new episodes if the checkpoint does not hold them.
 func (r *Run) restore(ctx context.Context) (*envs.Batch, error) {
 	f, err := models.ReadFile(r.Resume)
 	if err != nil {
@@ -210,6 +268,9 @@ func (r *Run) restore(ctx context.Context) (*envs.Batch, error) {
 	}
 	if r.Episodes.lengths, err = tensor[int64](f, lengthsTensor); err != nil {
 		return nil, err
+	}
+	if r.loaded != nil {
+		return r.loaded, nil
 	}
 	v, ok := r.v.(snapshotter)
 	if !ok {

@@ -1,15 +1,19 @@
 package run_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/run"
@@ -104,8 +108,98 @@ func TestResumeOfSolved(t *testing.T) {
 	}
 }
 
-// TestResumeOnServersIsInexact: a resumed training whose environments are on a server says that it is
-// not that of an uninterrupted one; one in this process does not.
+// TestResumeOnServersIsExact: a training on two servers, resumed from each of its checkpoints on others, on two or on one, leaves what
+// the uninterrupted training left, byte for byte, the servers' environments included. All else is that of a training in
+// this process.
+func TestResumeOnServersIsExact(t *testing.T) {
+	two := func() []string { return []string{hosttest.Start(t).WS, hosttest.Start(t).WS} }
+	urls := two()
+	for _, tc := range []struct {
+		name string
+		make func(*testing.T) (run.Config, map[string]any)
+	}{
+		{"gang", gang},
+		{"cartpole", func(t *testing.T) (run.Config, map[string]any) { return exact(t, "ppo") }},
+		{"dqn", func(t *testing.T) (run.Config, map[string]any) { return exact(t, "dqn") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, params := tc.make(t)
+			c.URLs = urls
+			whole := mustTrain(t, c, params)
+			names := []string{filepath.Base(whole.Model), "best_model.safetensors", "evaluations.csv"}
+			want := map[string]string{}
+			for _, name := range names {
+				want[name] = clitest.Read(t, filepath.Join(whole.dir, name))
+			}
+			for k, checkpoint := range clitest.Checkpoints(t, whole.dir, clitest.Timesteps(t, whole.Model)) {
+				if err := os.Remove(whole.Model); err != nil {
+					t.Fatal(err)
+				}
+				on := two()
+				again := mustTrain(t, run.Config{Resume: checkpoint, URLs: on[:2-k%2]}, nil)
+				if strings.Contains(again.printed, inexact) {
+					t.Errorf("resumed from %s, it says that it is inexact:\n%s", filepath.Base(checkpoint), again.printed)
+				}
+				for _, name := range names {
+					if clitest.Read(t, filepath.Join(whole.dir, name)) != want[name] {
+						t.Errorf("resumed from %s, %s is not that of the uninterrupted training", filepath.Base(checkpoint), name)
+					}
+				}
+			}
+			here, params := tc.make(t)
+			if diff := cmp.Diff(tensorsOf(t, mustTrain(t, here, params).Model), tensorsOf(t, whole.Model)); diff != "" {
+				t.Errorf("in this process (-) and on servers (+):\n%.500s", diff)
+			}
+		})
+	}
+}
+
+// tensorsOf returns the tensors of a model but the environments.
+func tensorsOf(t *testing.T, path string) []safetensors.Tensor {
+	t.Helper()
+	f, err := models.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool {
+		return t.Name == "state.envs" || t.Name == "state.server_envs"
+	})
+}
+
+// TestResumeOnOtherServers: servers that cannot load the environments begin new episodes, and the training says so.
+func TestResumeOnOtherServers(t *testing.T) {
+	c, params := gang(t)
+	c.URLs = []string{hosttest.Start(t).WS}
+	r := mustTrain(t, c, params)
+	checkpoint := filepath.Join(r.dir, "rl_model_128_steps.safetensors")
+	f, err := models.ReadFile(checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := f.Tensor("state.server_envs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := bytes.Replace(state.Data.([]byte), []byte("kstate1"), []byte("kstate0"), 1)
+	for i := range f.Tensors {
+		if f.Tensors[i].Name == state.Name {
+			f.Tensors[i].Data = data
+		}
+	}
+	if err := models.WriteFile(checkpoint, f); err != nil {
+		t.Fatal(err)
+	}
+	again := mustTrain(t, run.Config{Resume: checkpoint, URLs: c.URLs}, nil)
+	if !strings.Contains(again.printed, inexact) || !strings.Contains(again.printed, "none of this version") {
+		t.Errorf("it does not say that it is inexact, and why:\n%s", again.printed)
+	}
+	if again.Timesteps != 256 {
+		t.Errorf("%d timesteps, want 256", again.Timesteps)
+	}
+}
+
+// TestResumeOnServersIsInexact: a training in this process that is resumed on servers says that it is not that of an
+// uninterrupted one; one that is resumed in this process does not.
 func TestResumeOnServersIsInexact(t *testing.T) {
 	c, params := gang(t)
 	params["n_timesteps"] = 64

@@ -49,9 +49,11 @@ type Run struct {
 	rollouts int
 	saved    string // last checkpoint written, or the one resumed from
 
-	inexact     bool // the resumed training differs from an uninterrupted one
-	printedSize bool // how large the replay buffer is in checkpoints
-	solved      bool // the reward threshold is reached
+	inexact     bool        // the resumed training differs from an uninterrupted one
+	stateless   bool        // the user knows that checkpoints lack the environments of servers
+	loaded      *envs.Batch // of servers that have the checkpoint's environments
+	printedSize bool        // how large the replay buffer is in checkpoints
+	solved      bool        // the reward threshold is reached
 }
 
 // logEvery is the least number of environment steps between two rows of the logs: some algorithms
@@ -74,7 +76,7 @@ func New(ctx context.Context, spec *envs.Spec, c Config, out io.Writer) (*Run, e
 		return nil, fmt.Errorf("%s learns from recorded transitions: want --dataset, or --transitions", c.Algo)
 	}
 	r := &Run{Config: c, spec: spec, out: out, begun: time.Now(), best: math.Inf(-1), offline: algo.Offline}
-	r.v, err = play.OpenEnvs(ctx, spec, c.Params.NEnvs, envs.VecOptions{Options: c.EnvKwargs, Autoreset: envs.SameStep, Log: true}, c.URLs)
+	r.v, err = play.OpenSaved(ctx, spec, c.Params.NEnvs, envs.VecOptions{Options: c.EnvKwargs, Autoreset: envs.SameStep, Log: true}, c.URLs, c.savedOnServers())
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func New(ctx context.Context, spec *envs.Spec, c Config, out io.Writer) (*Run, e
 	if err == nil {
 		r.Learner.SetWorkers(cmp.Or(c.NThreads, runtime.GOMAXPROCS(0)))
 		r.Learner.Share(r.v)
-		err = r.openFolder()
+		err = r.openFolder(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
