@@ -59,7 +59,7 @@ func (e *Env) copyTo(dst *Env) {
 	e.c.(*sim.Cluster).CloneInto(dst.c.(*sim.Cluster))
 	dst.running, dst.ended = e.running, e.ended
 	dst.episode, dst.steps, dst.ret = e.episode, e.steps, e.ret
-	dst.begun, dst.opts, dst.log, dst.cut = slices.Clone(e.begun), e.opts, slices.Clone(e.log), e.cut
+	dst.begun, dst.opts, dst.log, dst.cut, dst.planned = slices.Clone(e.begun), e.opts, slices.Clone(e.log), e.cut, e.planned
 	dst.copies++
 }
 

@@ -204,9 +204,24 @@ func (r *Policies) Follow(ctx context.Context, actions []float32) error {
 	for i := range r.rows {
 		if r.fresh(i) && r.rows[i].plan != nil {
 			r.v.envs[i].task.(Planner).LeavePlan(r.rows[i].plan)
+			r.v.envs[i].planned = true
 		}
 	}
 	return nil
+}
+
+// Remembers reports whether later answers may depend on what the policies have seen: a baseline was asked in an episode that
+// still runs, or random actions continue their stream. Otherwise new Policies answer the same.
+func (r *Policies) Remembers() bool {
+	if r.base == nil {
+		return true
+	}
+	for i, e := range r.v.envs {
+		if row := &r.rows[i]; e.running && row.asked && row.copies == e.copies && row.episode == e.episode {
+			return true
+		}
+	}
+	return false
 }
 
 // Step takes the baseline's step in every environment, plans included. Errors are those of

@@ -241,3 +241,58 @@ func TestRandomPolicies(t *testing.T) {
 		t.Error("equal seeds, or the same moment, give different actions; or different seeds equal ones")
 	}
 }
+
+// TestNoStateOfPlans: an episode with a step of a plan has no state, also where its policies have started over, nor a copy
+// of it. The next one has. Policies remember what they saw until the episodes end; random ones always do.
+func TestNoStateOfPlans(t *testing.T) {
+	v, err := envs.NewVec(planningSpec(), 2, envs.VecOptions{Autoreset: envs.SameStep, Portable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	must := func(_ *envs.Batch, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := envs.NewPolicies(v, "planner", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string, state, remembers bool) {
+		t.Helper()
+		if _, err := v.AppendState(nil, 1<<20); (err == nil) != state || err != nil && !errors.Is(err, envs.ErrNoState) {
+			t.Errorf("%s: AppendState: %v, want a state %v", when, err, state)
+		}
+		if got := r.Remembers(); got != remembers {
+			t.Errorf("%s: the policies remember: %v, want %v", when, got, remembers)
+		}
+	}
+	must(v.Reset(ctx, envs.VecResetOptions{}))
+	check("before they are asked", true, false)
+	if err := r.Act(ctx, make([]float32, 2)); err != nil {
+		t.Fatal(err)
+	}
+	check("asked", true, true)
+	must(r.Step(ctx))
+	check("after a step of a plan", false, true)
+	saved, err := v.Save(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // episodes have three steps
+		must(v.Step(ctx, []float32{0, 0}))
+	}
+	check("in the next episode", true, false)
+	must(v.Load(saved))
+	check("in the copy of that episode", false, false)
+	must(v.Reset(ctx, envs.VecResetOptions{Mask: []bool{true, false}}))
+	check("after a reset of one environment", false, false)
+	must(v.Reset(ctx, envs.VecResetOptions{}))
+	check("after a reset of both", true, false)
+	random, err := envs.NewPolicies(v, envs.RandomName, 0)
+	if err != nil || !random.Remembers() {
+		t.Errorf("%v, random policies remember: %v", err, random.Remembers())
+	}
+}

@@ -44,6 +44,7 @@ type Env struct {
 	brief   bool      // not to log: the task is a Resumer
 	keep    int       // most numbers to log of an episode; 0 is no bound
 	cut     bool      // the episode has more: the log is not the recipe of the current state
+	planned bool      // nor is it, for a step of the episode had a plan
 }
 
 // Transition is the result of a step without the observation.
@@ -93,7 +94,7 @@ func (e *Env) Reset(ctx context.Context, opts ResetOptions) error {
 	if e.closed {
 		return ErrClosed
 	}
-	e.running, e.ended = false, false
+	e.running, e.ended, e.planned = false, false, false
 	if len(opts.Options) > 0 {
 		o, ok := e.task.(ResetOptioner)
 		if !ok {

@@ -95,6 +95,8 @@ func (v *Vec) AppendState(dst []byte, most int) ([]byte, error) {
 		case e.begun == nil && !e.ended: // never reset
 		case !e.running && !e.ended, e.begun == nil, v.repair != nil && v.repair.failures[i] > 0:
 			return nil, fmt.Errorf("%w: environment %d has failed; reset and step it", ErrNoState, i)
+		case e.planned && !e.resumes():
+			return nil, fmt.Errorf("%w: environment %d has taken steps of a baseline that its actions do not tell, in this episode", ErrNoState, i)
 		case e.cut && !e.resumes():
 			return nil, fmt.Errorf("%w: the episode of environment %d has more than %d actions", ErrNoState, i, e.keep/max(1, v.nAct))
 		}

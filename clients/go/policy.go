@@ -67,7 +67,7 @@ func (b *Baseline) receive(ctx context.Context, actions []float32) error {
 	if err := v.receive(ctx, wire.TypePolicy+wire.OK); err != nil {
 		return err
 	}
-	b.seed = nil
+	b.acted()
 	if err := v.layout.DecodePolicy(&v.frame, actions, b.none); err != nil {
 		return v.garbled(err)
 	}
@@ -101,9 +101,14 @@ func (b *Baseline) receiveStep(ctx context.Context) error {
 	if err := b.v.receiveStep(ctx); err != nil {
 		return err
 	}
-	b.seed = nil
-	b.v.journal.streams = true
+	b.acted()
 	return nil
+}
+
+// acted notes that the server has got the seed.
+func (b *Baseline) acted() {
+	b.seed = nil
+	b.v.journal.streams = b.v.journal.streams || b.name == envs.RandomName
 }
 
 // RolloutOptions are the arguments of [Baseline.Rollout]: one of Steps and Episodes.
@@ -132,7 +137,7 @@ func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batc
 	if err := v.call(ctx, wire.TypeRollout+wire.OK, req, nil); err != nil {
 		return nil, nil, v.torn(err)
 	}
-	b.seed = nil
+	b.acted()
 	out, err := v.layout.DecodeRollout(&v.frame, (*wire.Rows)(v.batch))
 	if err != nil {
 		return nil, nil, v.garbled(err)

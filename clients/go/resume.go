@@ -152,7 +152,7 @@ type journal struct {
 	entries []entry
 	full    bool // it has more than it may hold
 	torn    bool // a request was carried out in part
-	streams bool // a reset does not restore all state: a policy has acted, or environments were copied
+	streams bool // neither a reset nor a state restores all: random actions continue their stream, or there are snapshots
 
 	cost  time.Duration // of the requests since the last state
 	asked int           // length of data after the last request for a state
@@ -169,7 +169,7 @@ func (j *journal) add(frame []byte, id uint64, want string) {
 	switch want {
 	case wire.TypeRender + wire.OK, wire.TypeStats + wire.OK, wire.TypeClose + wire.OK, wire.TypeWelcome, wire.TypeState + wire.OK:
 		return // these change nothing
-	case wire.TypePolicy + wire.OK, wire.TypeRollout + wire.OK, wire.TypeSnapshot + wire.OK, wire.TypeFork + wire.OK:
+	case wire.TypeSnapshot + wire.OK:
 		j.streams = true
 	}
 	if j.full {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -249,7 +250,7 @@ func TestStatesWhenDue(t *testing.T) {
 		{"after a second, with dear states", func() { v.journal.cost, v.stateFor = 2*time.Second, time.Second/10 }, false},
 		{"after five seconds, with dear states", func() { v.journal.cost, v.stateFor = 5*time.Second, time.Second/10 }, true},
 		{"after many bytes", func() { v.journal.asked = len(v.journal.data) - stateBytes }, true},
-		{"after a baseline has acted", func() { v.journal.cost, v.journal.streams = time.Hour, true }, false},
+		{"while random actions continue their stream", func() { v.journal.cost, v.journal.streams = time.Hour, true }, false},
 	} {
 		if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
 			t.Fatal(err)
@@ -290,5 +291,98 @@ func TestStateThatDoesNotFit(t *testing.T) {
 	kill()
 	if _, err := v.Step(ctx, []float32{1}); err == nil || !strings.Contains(err.Error(), "take another course here") {
 		t.Errorf("Step: %v, want that the state does not fit", err)
+	}
+}
+
+// TestStatesAfterBaselines: while a baseline acts there is no state. A reset of all with seeds forgets what it did, and once the
+// episodes in which it acted are over, states work again: on servers that are killed the environments go on as here.
+// So they do after a fork; after random actions of the server and a snapshot all requests are repeated.
+func TestStatesAfterBaselines(t *testing.T) {
+	ctx := context.Background()
+	for _, tc := range []struct{ id, baseline string }{
+		{"k8s/GangWindow-v0", "dynamic_mpc"},
+		{"k8s/GPUPodScheduling-v1", "FGD"},
+	} {
+		t.Run(tc.id, func(t *testing.T) {
+			statesEvery(t, 0)
+			const n, limit = 2, 5
+			urls, kill := chain(t, 3)
+			v, err := Dial(ctx, urls[0], tc.id, n, Options{Autoreset: envs.SameStep, MaxEpisodeSteps: limit, Others: urls[1:]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close()
+			w, err := envs.Make(tc.id, n, envs.VecOptions{Autoreset: envs.SameStep, MaxEpisodeSteps: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			here, err := envs.NewPolicies(w, tc.baseline, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			there := v.Baseline(tc.baseline, 0)
+			seed := uint64(3)
+			same := func(want *envs.Batch, wantErr error) func(got *envs.Batch, err error) {
+				t.Helper()
+				return func(got *envs.Batch, err error) {
+					t.Helper()
+					if wantErr != nil || err != nil || batchText(got) != batchText(want) {
+						t.Fatalf("%v, %v:\ngot  %s\nwant %s", err, wantErr, batchText(got), batchText(want))
+					}
+				}
+			}
+			reset := func() {
+				same(w.Reset(ctx, envs.VecResetOptions{Seed: &seed}))(v.Reset(ctx, envs.VecResetOptions{Seed: &seed}))
+			}
+			plan := func() { same(here.Step(ctx))(there.Step(ctx)) }
+			p := newPlayer(w, 5)
+			act := func() {
+				a := slices.Clone(p.actions(w.Last()))
+				same(w.Step(ctx, a))(v.Step(ctx, a))
+			}
+			requests := func() (load bool, n int) {
+				e := v.journal.entries
+				return len(e) > 1 && e[1].want == wire.TypeLoad+wire.OK, len(e)
+			}
+			reset()
+			plan()
+			plan()
+			if load, n := requests(); !load || n != 4 { // make, the state after the reset, two steps
+				t.Errorf("a state after the baseline has acted: %v, %d requests", load, n)
+			}
+			kill()
+			for range limit - 2 {
+				act()
+			}
+			if _, n := requests(); n != 2 {
+				t.Errorf("%d requests where the episodes of the baseline are over, want make and a state", n)
+			}
+			act()
+			kill()
+			act()
+			plan()
+			reset()
+			if _, n := requests(); n != 2 {
+				t.Errorf("%d requests after a reset of all with seeds, want make and a state", n)
+			}
+			same(w.Fork(0, []int{1}))(v.Fork(ctx, 0, []int{1}))
+			act()
+			if _, n := requests(); n != 2 {
+				t.Errorf("%d requests after a fork and a step, want make and a state", n)
+			}
+			if _, err := v.Baseline(envs.RandomName, 1).Step(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
+				t.Fatal(err)
+			}
+			if _, n := requests(); n != 4 {
+				t.Errorf("%d requests after random actions and a reset, want all 4", n)
+			}
+			if _, err := v.State(ctx); !errors.Is(err, envs.ErrNoState) {
+				t.Errorf("State after random actions: %v, want ErrNoState", err)
+			}
+		})
 	}
 }

@@ -15,8 +15,13 @@ func (s *Session) state(ctx context.Context, f *wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	if len(v.policies) > 0 || len(v.snaps) > 0 {
-		return about(eid, wire.Errorf(wire.NoState, "vector %d has used %d baselines and keeps %d snapshots, which no state holds", eid, len(v.policies), len(v.snaps)))
+	for name, p := range v.policies {
+		if p.Remembers() {
+			return about(eid, wire.Errorf(wire.NoState, "vector %d has used the policy %s, whose memory no state holds", eid, name))
+		}
+	}
+	if len(v.snaps) > 0 {
+		return about(eid, wire.Errorf(wire.NoState, "vector %d keeps %d snapshots, which no state holds", eid, len(v.snaps)))
 	}
 	_, end := s.share(ctx, v, &v.loads.state)
 	defer end.end()

@@ -125,7 +125,7 @@ def test_what_leaves_the_state_unknown() -> None:
     """A request that failed halfway, and a reset with seeds that nobody got: no rebuilding until the next seeds."""
     for harm in (
         lambda log: log.refused("INTERNAL"),
-        lambda log: journal_module.Stream(log).refused("DEADLINE_EXCEEDED"),
+        lambda log: journal_module.Stream(log, True).refused("DEADLINE_EXCEEDED"),
         lambda log: journal_module.Reset(log, {"eid": 1}).uncertain(7, b"reset"),
     ):
         log = Log(1, b"make", {"eid": 1, "n": 2, "spec": {}})

@@ -74,7 +74,7 @@ class Log:
         self.num_envs: int = made["n"]
         self._make = Entry(rid, frame, _ACCEPTED)
         self._repeats = not made["spec"].get("nondeterministic", False)
-        self.streams = False  # a baseline has acted, or environments were copied: no reset begins that anew
+        self.streams = False  # random actions continue their stream, or there are snapshots: no reset begins that anew
         self.seeded = [False] * self.num_envs  # which environments have a random stream
         self._closed: Entry | None = None
         self.wait = STATE_EVERY if made.get("state", False) else math.inf
@@ -180,19 +180,20 @@ class Log:
 
 
 class Stream:
-    """The sink of a request whose effect survives a reset: baselines, snapshots, copies."""
+    """The sink of baselines, snapshots and copies, of which some survive a reset."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, lasts: bool) -> None:
+        """Notes whether the effect survives a reset of all environments with seeds."""
+        self._log, self._lasts = log, lasts
 
     def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
         """Adds a request whose reply is in buf."""
-        self._log.streams = True
+        self._log.streams |= self._lasts
         self._log.add(rid, frame, checksum(buf))
 
     def uncertain(self, rid: int, frame: bytes) -> None:
         """Adds a request that was carried out, and whose reply nobody got."""
-        self._log.streams = True
+        self._log.streams |= self._lasts
         self._log.uncertain(rid, frame)
 
     def refused(self, code: str) -> None:
@@ -346,7 +347,8 @@ class Journal:
         if log is None:
             return None
         if kind in _STREAMS or (kind == "step" and "policy" in fields):
-            return Stream(log)
+            random = fields.get("policy", fields.get("name")) == "random"
+            return Stream(log, random or kind in ("snapshot", "restore", "forget"))
         if kind == "step":
             return log
         if kind == "state":
