@@ -138,6 +138,33 @@ def test_what_leaves_the_state_unknown() -> None:
         assert [entry.frame for entry in log.entries()] == [b"make", b"seeded"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields", "lasts"),
+    [
+        ("step", {"policy": "dynamic_mpc"}, False),
+        ("policy", {"name": "dynamic_mpc"}, False),
+        ("rollout", {"name": "dynamic_mpc"}, False),
+        ("fork", {"from": 0, "to": [1]}, False),
+        ("step", {"policy": "random"}, True),
+        ("policy", {"name": "random"}, True),
+        ("rollout", {"name": "random"}, True),
+        ("snapshot", {}, True),
+    ],
+)
+def test_what_a_reset_with_seeds_forgets(kind: str, fields: dict[str, object], lasts: bool) -> None:
+    """It begins all anew but the stream of random actions and the numbers of snapshots, as a state does."""
+    journal = journal_module.Journal()
+    log = journal.logs[1] = Log(1, b"make", {"eid": 1, "n": 2, "spec": {}})
+    sink = journal.sink(kind, {"eid": 1, **fields})
+    assert sink is not None
+    sink.accepted(5, b"request", bytearray(START))
+    log.begin_with(6, b"state")
+    assert (b"request" in [entry.frame for entry in log.entries()]) == lasts
+    sink.accepted(7, b"request", bytearray(START))
+    journal_module.Reset(log, {"eid": 1, "seed": 5}).accepted(9, b"seeded", bytearray(START))
+    assert (b"request" in [entry.frame for entry in log.entries()]) == lasts
+
+
 def test_an_abandoned_request_is_repeated_whatever_its_reply_was() -> None:
     log = Log(1, b"make", {"eid": 1, "n": 2, "spec": {}})
     log.uncertain(5, b"step")
