@@ -11,7 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// NodeInfo describes what of a node does not change.
+// NodeInfo describes the constant properties of a node.
 type NodeInfo struct {
 	Name     string `json:"name"`
 	MilliCPU int64  `json:"cpu_m"`
@@ -40,8 +40,8 @@ type Frame struct {
 	Grids       []Grid   `json:"grids,omitempty"`
 }
 
-// Use is what is in use of each node: the requested share of CPU and of memory, running pods, and the share in use of each
-// GPU.
+// Use describes the usage of each node: requested CPU and memory as shares of the allocatable amounts, the number of running
+// pods, and the used share of each GPU.
 type Use struct {
 	CPU    []float64   `json:"cpu"`
 	Memory []float64   `json:"memory"`
@@ -49,7 +49,7 @@ type Use struct {
 	GPUs   [][]float64 `json:"gpus"`
 }
 
-// UseOf returns what is in use of the nodes of s.
+// UseOf returns the usage of the nodes of s.
 func UseOf(s *cluster.State) Use {
 	u := Use{CPU: []float64{}, Memory: []float64{}, Pods: []int32{}, GPUs: [][]float64{}}
 	for i := range s.Nodes {

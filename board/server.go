@@ -118,7 +118,7 @@ func (s *Server) Close() error {
 	return s.episodes.close()
 }
 
-// PageInfo says what a page has to show.
+// PageInfo lists the parts that a page shows.
 type PageInfo struct {
 	Control  bool `json:"control"`  // visitors may play episodes
 	Episodes bool `json:"episodes"` // the page has environments

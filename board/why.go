@@ -22,7 +22,7 @@ type explainer interface {
 	Explain(s *cluster.State) (columns []string, rows [][]string)
 }
 
-// Explanation answers why a decision was made: what is known of each node, and what each policy chooses.
+// Explanation gives the reasons for a decision: properties of each node, and the choice of each policy.
 type Explanation struct {
 	Frame   *Frame     `json:"frame"` // before the decision
 	Taken   []float32  `json:"taken"` // the action that was taken; null at the end
@@ -166,8 +166,8 @@ func ScoresOf(p agents.Policy, b *envs.Batch, n int) *Scores {
 	return s
 }
 
-// ScoresOfNodes returns what a policy of a running cluster gives each node, NaN where the pod does not fit: logits of a
-// policy with a critic, which values the state, or ratings.
+// ScoresOfNodes returns the scores of nodes by a policy of a running cluster: logits if the policy has a critic, whose value
+// of the state it adds, and otherwise ratings. They are NaN for nodes that the pod does not fit.
 func ScoresOfNodes(ratings []float64, value float64, critic bool) *Scores {
 	s := &Scores{Kind: "score", Actions: finite(ratings), Value: math.Inf(-1)}
 	for _, v := range s.Actions {
@@ -216,7 +216,7 @@ type EnvironmentInfo struct {
 	Nodes     bool          `json:"nodes"`  // actions choose nodes
 }
 
-// Named is a name with what it stands for.
+// Named is a name with its description.
 type Named struct {
 	Name string `json:"name"`
 	Doc  string `json:"doc"`

@@ -167,7 +167,7 @@ func (a *Async) Recv(ctx context.Context, least, most int) ([]int, error) {
 	}
 }
 
-// Take is Recv without waiting: it returns what is ready, which may be nothing.
+// Take is Recv without waiting: it returns the rows that are ready, possibly none.
 func (a *Async) Take(most int) ([]int, error) { return a.take(0, most) }
 
 func (a *Async) take(least, most int) ([]int, error) {

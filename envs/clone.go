@@ -118,13 +118,13 @@ func (v *Vec) Load(s *Saved) (*Batch, error) {
 	return v.batch, nil
 }
 
-// A Keeper is a [Task] whose baselines can keep what they compute for the running episode, for others that play the
-// episode again from [Vec.Load]. It changes time and memory only; estimates of memory leave it out.
+// A Keeper is a [Task] whose baselines can cache their computations for the current episode, for tasks that replay the
+// episode after [Vec.Load]. The cache changes only time and memory; estimates of memory exclude it.
 type Keeper interface {
 	Keep()
 }
 
-// Keep lets baselines keep what they compute for the running episodes, where tasks are a [Keeper].
+// Keep makes baselines cache their computations for the current episodes, if tasks are a [Keeper].
 func (v *Vec) Keep() {
 	for _, e := range v.envs {
 		if k, ok := e.task.(Keeper); ok && e.running {

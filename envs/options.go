@@ -193,7 +193,7 @@ func DecodeOptions(opts map[string]any, cfg any) error {
 	return nil
 }
 
-// A Check is an option's value with a statement of what is valid.
+// A Check is the value of an option with a description of the valid values.
 type Check struct {
 	name, given, want string
 	ok                bool

@@ -9,7 +9,7 @@ import (
 
 // Sized is implemented by tasks whose options decide how much memory an episode takes.
 type Sized interface {
-	// Bytes estimates, before Begin, what the task takes at most in an episode, its cluster included.
+	// Bytes estimates, before Begin, the most memory that the task takes in an episode, including its cluster.
 	Bytes() Bytes
 }
 
@@ -19,7 +19,7 @@ type Bytes struct {
 	Each   int64 // by each of them
 }
 
-// Sizes of what a cluster in memory holds, with the room that slices grow by, and the op that made it.
+// Sizes in bytes of objects of a cluster in memory, with the spare capacity of slices, and of the op that made them.
 const (
 	growth   = 5 // quarters: append makes long slices longer by a quarter
 	NodeSize = growth * int64(unsafe.Sizeof(cluster.Node{})+unsafe.Sizeof(cluster.Op{})+metaSize) / 4

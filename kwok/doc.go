@@ -17,6 +17,7 @@
 //
 // # Twins
 //
-// For each environment of package all that acts on a cluster, the package registers a twin:
-// k8s/GangWindow-v0 has k8s/GangWindowKwok-v0. A twin has the environment's options and [Options].
+// For each environment of package all that acts on a cluster, the package registers a twin, the same
+// environment on an API server: k8s/GangWindow-v0 has the twin k8s/GangWindowKwok-v0. A twin has the
+// environment's options and [Options].
 package kwok

@@ -26,13 +26,14 @@ func init() {
 	}
 }
 
-// TwinID returns the id of the twin of an environment: k8s/PodBalance-v0 has k8s/PodBalanceKwok-v0.
+// TwinID returns the id of an environment's twin, the same environment on an API server: k8s/PodBalanceKwok-v0 for
+// k8s/PodBalance-v0.
 func TwinID(id string) string {
 	i := strings.LastIndex(id, "-v")
 	return id[:i] + suffix + id[i:]
 }
 
-// Original returns the environment that has the id or whose twin has it, and the twin.
+// Original returns an environment and its twin, given the id of either.
 func Original(id string) (original, twin *envs.Spec, err error) {
 	s, err := envs.Lookup(id)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/kubernasium/kubernasium/models/vmath"
 )
 
-// A Distribution is that of one row of logits at a time. It computes what it is asked for, once, and
-// only for the permitted actions. It is not safe for concurrent use.
+// A Distribution is the distribution of one row of logits at a time. It computes lazily, each quantity
+// once, and only for the permitted actions. It is not safe for concurrent use.
 type Distribution struct {
 	logits []float32
 	mask   []bool
@@ -32,7 +32,7 @@ type Distribution struct {
 	entropy float64
 }
 
-// known tells how far the computation of a row has come.
+// known is the progress of the computation of a row.
 type known int
 
 const (

@@ -14,9 +14,9 @@ type explainer interface {
 	Explain(s *cluster.State) (columns []string, rows [][]string)
 }
 
-// Explain returns what the environment's task knows of each node for the decision on d's pod: a row for each node under the
-// names of the columns, the last of which is the reason why the node is masked out. Nobody decides anything. It returns no
-// columns where the task explains nothing.
+// Explain returns the properties of each node that matter for the decision on d's pod, as a table with a row for each node.
+// The last column is the reason why the node is masked out. Explain takes no decision. If the task explains nothing, there
+// are no columns.
 func (p *Policy) Explain(ctx context.Context, s *cluster.State, d envs.Decision) (columns []string, rows [][]string, err error) {
 	if _, err := p.Choose(ctx, s, d); err != nil && !errors.Is(err, ErrUnschedulable) { // which opens the policy for these nodes
 		return nil, nil, err

@@ -21,7 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// DefaultEnv is the environment of a baseline without another.
+// DefaultEnv is the default of Args.Env.
 const DefaultEnv = "k8s/PodBalance-v0"
 
 // ErrUnschedulable is returned by [Policy.Choose] for a pod that fits no node.
@@ -120,7 +120,7 @@ func (p *Policy) findEnv(args Args) error {
 // Name returns the model's algorithm or the baseline's name.
 func (p *Policy) Name() string { return p.name }
 
-// Env returns the environment whose observations and rules the policy has.
+// Env returns the environment that defines the policy's observations and rules.
 func (p *Policy) Env() *envs.Spec { return p.spec }
 
 // Options returns the options of the environment.

@@ -15,7 +15,7 @@ import (
 // twinSuffix ends the name of an environment's twin on an API server, before its version.
 const twinSuffix = "Kwok"
 
-// OriginalID returns the id of the environment of which id is the twin on an API server, or id itself.
+// OriginalID returns the id of the simulated environment if id names its twin on an API server, and otherwise id itself.
 func OriginalID(id string) string {
 	i := strings.LastIndex(id, "-v")
 	if i < 0 {

@@ -93,7 +93,7 @@ func (m *moments) update(n int, x func(row, i int) float64) {
 	m.count = total
 }
 
-// each calls do for each number of n rows that belongs to a moment.
+// each calls do for each element of n rows, with the index g of the statistics that it belongs to.
 func (m *moments) each(n int, do func(g, row, i int)) {
 	for r := range n {
 		for i, g := range m.of {

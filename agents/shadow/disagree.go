@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Disagreement is a recorded decision that a policy would have made in another way, at that moment of the recorded
-// cluster.
+// Disagreement is a recorded decision for which at least one policy would have chosen another node, in the recorded cluster
+// at that time.
 type Disagreement struct {
 	At      time.Time           `json:"at"`
 	Pod     string              `json:"pod"`

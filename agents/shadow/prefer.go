@@ -7,11 +7,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// Margin says how far the score of a node by what users prefer may be below the best one's for a policy to choose among
-// both. It is the default of the order respect of kube-scheduler's plugin: a preference that is met or not makes 200.
+// Margin is the greatest distance from the best score by users' preferences at which a policy may choose a node. It is the
+// default of kube-scheduler's plugin with the order respect. One preference, satisfied or not, makes a difference of 200.
 const Margin = 20
 
-// Weights of kube-scheduler's score plugins, and what they normalize scores to.
+// Weights of kube-scheduler's score plugins, and the maximum of their normalized scores.
 const (
 	affinityWeight = 2
 	taintWeight    = 3

@@ -25,8 +25,8 @@ const DefaultBlock = time.Hour
 // Choice is the node of a pod, with its devices.
 type Choice = live.Choice
 
-// Chooser chooses a node for the pod of d among those of s that the pod fits, of which there is one at
-// least. Nodes that are closed to the pod are cordoned. [live.Policy] is one.
+// Chooser chooses a node for the pod of d among the nodes of s that it fits, at least one. Nodes that
+// filters exclude for the pod are cordoned. [live.Policy] is a Chooser.
 type Chooser interface {
 	Choose(ctx context.Context, s *cluster.State, d envs.Decision) (Choice, error)
 }
@@ -56,11 +56,11 @@ type Options struct {
 type Decision struct {
 	At      time.Time
 	Pod     string   // namespace/name
-	Node    string   // that the pod was bound to; "" is one that was not there any more
-	Choices []string // nodes that the policies would have chosen at that moment of the recorded cluster; nil: the pod fits none, and nobody was asked
+	Node    string   // that the pod was bound to; "" if it no longer exists
+	Choices []string // nodes that the policies would have chosen in the recorded cluster at this time; nil if the pod fits no node
 }
 
-// Number is a float64 that is null in JSON where it is not finite.
+// Number is a float64 that is null in JSON if it is not finite.
 type Number float64
 
 // MarshalJSON implements [json.Marshaler].

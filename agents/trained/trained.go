@@ -24,8 +24,8 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// New returns the greedy policy of a model file, and its network, whose SetWorkers large batches
-// may use. The error wraps [models.ErrMismatch] or [models.ErrSpec].
+// New returns the greedy policy of a model file, and its network: its SetWorkers is for large batches.
+// The error wraps [models.ErrMismatch] or [models.ErrSpec].
 func New(f models.File) (agents.Policy, *fused.Network, error) {
 	newPolicy, err := algorithms.PolicyReader(f.Meta.Algo)
 	if err != nil {

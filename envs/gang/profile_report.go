@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// A ProfileReport describes the profile that a Task plays, and what re-planning is worth in its episode.
+// A ProfileReport describes the profile that a Task uses, and how much re-planning saves in its episode.
 type ProfileReport struct {
 	Sizes     []float64             `json:"sizes"`
 	Shares    []float64             `json:"shares"`           // millicores

@@ -1,12 +1,12 @@
 // Package lra is the vocabulary of long-running applications that interfere with one another: counts of
-// containers, the states of a node, and tables of what containers achieve in them. Packages throughput,
-// interference, planner and subcluster below it are what is known of the problem whatever the
-// environment; package files reads and writes it. The environments are placement, hierarchical and
-// pricing, on the cluster of package world.
+// containers, the states of a node, and tables of the throughput of containers in each state. Packages
+// throughput, interference, planner and subcluster below it do not depend on an environment; package
+// files reads and writes their data. The environments are placement, hierarchical and pricing, on the
+// cluster of package world.
 //
-// A node runs at most 8 containers of 7 applications, and what each of them achieves depends on
-// all of them: most contend, and some gain from a store beside them. Nodes do not affect one
-// another, so that the cluster is a table of the 6,435 states of a node.
+// A node runs at most 8 containers of 7 applications. The throughput of each depends on all of them:
+// most contend, and some gain from a store beside them. Nodes do not affect one another, so a table of
+// the 6,435 states of a node describes the cluster.
 //
 // # Source
 //

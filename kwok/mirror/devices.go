@@ -11,14 +11,14 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Devices is what is free of the GPUs of a node. It does not change.
+// Devices describes the free shares of a node's GPUs. It is immutable.
 type Devices struct {
 	free  []cluster.Device
 	model string
 	over  bool
 }
 
-// DevicesOf returns what the pods of a node leave of its GPUs; reserved is [Mirror.Reserved].
+// DevicesOf returns the shares of a node's GPUs that its pods leave free; reserved is [Mirror.Reserved].
 func DevicesOf(n *corev1.Node, pods iter.Seq[*corev1.Pod], reserved func(types.UID) uint64) (Devices, error) {
 	m := New(nil)
 	for p := range pods {

@@ -26,14 +26,14 @@ const (
 	burst = 2000
 )
 
-// Orders of what decides first.
+// Values of Args.Order: among which nodes the policy chooses.
 const (
-	OrderRespect  = "respect"  // the policy chooses among the nodes that fit what users have stated they prefer
+	OrderRespect  = "respect"  // the policy chooses among the nodes that satisfy users' stated preferences best, within a margin
 	OrderPolicy   = "policy"   // the policy chooses among all nodes
 	OrderTiebreak = "tiebreak" // the policy chooses among the nodes that kube-scheduler's default scores rate best
 )
 
-// DefaultMargin is a tenth of the score of a preference that is met or not: NodeAffinity's 100 with weight 2.
+// DefaultMargin is a tenth of the difference that one preference makes: NodeAffinity's 100 with weight 2.
 const DefaultMargin = 20
 
 // Args are the arguments of the plugin, in pluginConfig of a profile.

@@ -21,7 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// Sink gets the events of a recording: a [*clustertrace.Writer], or what looks at events as they come.
+// Sink receives the events of a recording. [*clustertrace.Writer] is a Sink; others inspect events as they occur.
 type Sink interface {
 	// Template returns the number of a template, as [clustertrace.Writer.Template] does.
 	Template(at time.Duration, t *clustertrace.Template) (int32, error)

@@ -31,12 +31,12 @@ type Autoscaler struct {
 	Status            AutoscalerStatus `json:"status,omitzero"`
 }
 
-// AutoscalerSpec says what is scaled, and how.
+// AutoscalerSpec names the controller to scale, and configures the scaling.
 type AutoscalerSpec struct {
 	TargetRef      *TargetRef      `json:"targetRef,omitempty"`
 	UpdatePolicy   *UpdatePolicy   `json:"updatePolicy,omitempty"`
 	ResourcePolicy *ResourcePolicy `json:"resourcePolicy,omitempty"`
-	Recommenders   []Selector      `json:"recommenders,omitempty"` // at most one; none is that of the name default
+	Recommenders   []Selector      `json:"recommenders,omitempty"` // at most one; without one, the recommender called default
 }
 
 // TargetRef names the controller of the pods.
@@ -54,7 +54,7 @@ type Selector struct {
 // UpdatePolicy says how recommendations are applied.
 type UpdatePolicy struct {
 	UpdateMode  *string `json:"updateMode,omitempty"`  // Off, Initial, Recreate (default; also Auto), InPlaceOrRecreate, InPlace
-	MinReplicas *int32  `json:"minReplicas,omitempty"` // fewer live pods are left alone
+	MinReplicas *int32  `json:"minReplicas,omitempty"` // the updater ignores controllers with fewer live pods
 }
 
 // ResourcePolicy has the policies of containers.
@@ -62,7 +62,7 @@ type ResourcePolicy struct {
 	ContainerPolicies []ContainerPolicy `json:"containerPolicies,omitempty"`
 }
 
-// ContainerPolicy bounds what is recommended for a container, or for all others with *.
+// ContainerPolicy limits the recommendations for a container; the name * means all other containers.
 type ContainerPolicy struct {
 	ContainerName       string                 `json:"containerName,omitempty"`
 	Mode                *string                `json:"mode,omitempty"` // Auto or Off
@@ -72,7 +72,7 @@ type ContainerPolicy struct {
 	ControlledValues    *string                `json:"controlledValues,omitempty"`    // RequestsAndLimits (default) or RequestsOnly
 }
 
-// AutoscalerStatus is what a recommender writes.
+// AutoscalerStatus is the status that a recommender writes.
 type AutoscalerStatus struct {
 	Recommendation *PodRecommendation `json:"recommendation,omitempty"`
 	Conditions     []Condition        `json:"conditions,omitempty"`
@@ -83,7 +83,7 @@ type PodRecommendation struct {
 	ContainerRecommendations []ContainerRecommendation `json:"containerRecommendations,omitempty"`
 }
 
-// ContainerRecommendation is what a container should request.
+// ContainerRecommendation has the recommended requests of a container.
 type ContainerRecommendation struct {
 	ContainerName  string              `json:"containerName,omitempty"`
 	Target         corev1.ResourceList `json:"target"`
@@ -108,8 +108,8 @@ type Condition struct {
 	Message            string                 `json:"message,omitempty"`
 }
 
-// A Checkpoint is a VerticalPodAutoscalerCheckpoint: what upstream's recommender has learned of one
-// container of the pods of an Autoscaler.
+// A Checkpoint is a VerticalPodAutoscalerCheckpoint: the history of one container of an Autoscaler's
+// pods, as upstream's recommender stores it.
 type Checkpoint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -117,7 +117,7 @@ type Checkpoint struct {
 	Status            recommender.Checkpoint `json:"status,omitzero"`
 }
 
-// CheckpointSpec says what a Checkpoint is of.
+// CheckpointSpec names the autoscaler and the container of a Checkpoint.
 type CheckpointSpec struct {
 	VPAObjectName string `json:"vpaObjectName,omitempty"`
 	ContainerName string `json:"containerName,omitempty"`

@@ -29,7 +29,7 @@ const (
 	settleTimeout = 60 * time.Second // until the pods are as their controller wants them; an eviction takes a second
 )
 
-// DemoConfig says what [Demo] plays.
+// DemoConfig configures [Demo].
 type DemoConfig struct {
 	Recommender      Config
 	Upstream         UpstreamConfig // run beside it
@@ -43,14 +43,14 @@ type DemoConfig struct {
 	Step             time.Duration       // of the metrics' time
 }
 
-// DemoPod is what a pod of the Deployment requests.
+// DemoPod has the requests and limits of a pod of the Deployment.
 type DemoPod struct {
 	Name     string            `json:"name"`
 	Requests cluster.Resources `json:"requests"`
 	Limits   cluster.Resources `json:"limits"`
 }
 
-// DemoStep is what happened in a step.
+// DemoStep describes a step and its results.
 type DemoStep struct {
 	Step   int                      `json:"step"`
 	Usage  cluster.Resources        `json:"usage"`  // that was wanted

@@ -53,7 +53,7 @@ type Config struct {
 	Log     *slog.Logger // default: none
 }
 
-// Report counts what a Step did.
+// Report counts the effects of a Step.
 type Report struct {
 	Autoscalers int `json:"autoscalers"` // that name this recommender
 	Recommended int `json:"recommended"` // of these, for how many there were new samples

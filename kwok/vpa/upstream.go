@@ -21,13 +21,13 @@ var ErrNoUpstream = errors.New("vpa: no updater and admission controller: run `m
 // gates turns on what upstream guards as alpha, as the autoscalers' fields ask for it.
 const gates = "--feature-gates=CPUStartupBoost=true,InPlace=true,PerVPAConfig=true"
 
-// UpstreamConfig says what to run beside a recommender.
+// UpstreamConfig configures upstream's components that run beside a recommender.
 type UpstreamConfig struct {
 	Kubeconfig  string    // file that says how to reach the API server; empty: that of the pod
 	Namespace   string    // of autoscalers and pods; empty is all
 	Updater     bool      // resizes and evicts pods, and takes startup boosts back
 	Admission   bool      // gives new pods the target and their startup boost, by a webhook on loopback
-	MinReplicas int       // fewer live pods are left alone, where an autoscaler does not say
+	MinReplicas int       // the updater ignores controllers with fewer live pods; default of autoscalers without a value
 	Log         io.Writer // of the processes; nil: none
 }
 
@@ -37,7 +37,7 @@ type Upstream struct {
 	admission, updater *process // nil: not run
 }
 
-// Updates counts what the updater did in a step.
+// Updates counts the updater's actions in a step.
 type Updates struct {
 	Evicted int `json:"evicted"` // pods
 	Resized int `json:"resized"` // pods, those whose startup boost was taken back included

@@ -1,5 +1,5 @@
-// Package credentials holds what a server knows its clients by: bearer tokens with quotas, and certificates. Files are read
-// again when they change, so that a token is withdrawn and a certificate renewed while the server runs.
+// Package credentials reads the credentials that a server accepts from clients: bearer tokens with quotas, and certificates.
+// It reads changed files again, so a token can be revoked and a certificate renewed while the server runs.
 package credentials
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// checkEvery is the time for which a file is not looked at again.
+// checkEvery is the least time between two checks of a file.
 const checkEvery = time.Second
 
 // maxFile bounds a file in bytes.
@@ -42,7 +42,7 @@ func watch[T any](log *slog.Logger, parse func([][]byte) (T, error), paths ...st
 	return w, err
 }
 
-// get returns the value of the files as they are, or as they were when they last were good.
+// get returns the value of the files, or the last valid one if they are invalid now.
 func (w *watched[T]) get() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()

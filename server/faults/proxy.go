@@ -1,5 +1,5 @@
-// Package faults has what harms servers, for tests and tools/chaos: a proxy that cuts connections, and frames that are
-// changed at random.
+// Package faults injects faults into servers, for tests and tools/chaos: a proxy that cuts connections, and random changes of
+// frames.
 package faults
 
 import (

@@ -32,7 +32,7 @@ func Only(token string) func(string) bool {
 	}
 }
 
-// Asks reports whether clients must show who they are.
+// Asks reports whether clients must authenticate.
 func (g *Guard) Asks() bool { return g.Accept != nil || g.Certify }
 
 // Protect passes permitted requests with a good token and certificate to next. given returns the token of a request; nil takes the

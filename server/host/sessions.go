@@ -16,8 +16,7 @@ type SessionInfo struct {
 	Live      []session.Live
 }
 
-// Sessions lists the sessions whose clients have said hello, by ID. It keeps no request waiting for longer than it takes
-// to read a few counts.
+// Sessions lists the sessions after their hello, by ID. It delays requests no longer than it takes to read a few counts.
 func (s *Server) Sessions() []SessionInfo {
 	s.mu.Lock()
 	var open, leased []*conn

@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// A Quota bounds what the sessions of one client hold together, beside the limits of the server. A bound of 0 is none.
-// A nil Quota bounds nothing.
+// A Quota limits the sessions, environments and memory of one client, in addition to the limits of the server. 0 means no
+// limit, and so does a nil Quota.
 type Quota struct {
 	Name     string // of the client, for errors
 	Sessions int
@@ -17,7 +17,7 @@ type Quota struct {
 	Held     *Held
 }
 
-// Held counts what the sessions of a client hold. Its zero value is ready to use.
+// Held counts the sessions of a client, their environments and their memory. Its zero value is ready to use.
 type Held struct {
 	Sessions, Envs, Memory atomic.Int64
 }

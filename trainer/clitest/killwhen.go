@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// KillWhen kills a process at a moment at which met holds. Of a process that shares a journal it is one at which nobody
-// has the journal locked, since others would wait for the lock of a killed process for half a minute.
+// KillWhen kills a process as soon as met holds and, if it shares a journal, the journal is unlocked: other processes would
+// wait half a minute for the lock of a killed one.
 func KillWhen(t *testing.T, cmd *exec.Cmd, journal string, met func() bool) {
 	t.Helper()
 	for end := time.Now().Add(Patience); ; time.Sleep(time.Millisecond) {

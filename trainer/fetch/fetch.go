@@ -31,13 +31,13 @@ func partOf(path string) string {
 }
 func validatorOf(path string) string { return partOf(path) + ".etag" }
 
-// Want is what is known of a file before it arrives.
+// Want describes a file before its download.
 type Want struct {
 	Bytes  int64  // 0 if unknown
 	SHA256 string // hexadecimal; empty if unknown
 }
 
-// String returns what is known, for errors.
+// String describes the file, for errors.
 func (w Want) String() string {
 	switch {
 	case w.Bytes == 0:
@@ -62,7 +62,7 @@ type Fetcher struct {
 	Stall    time.Duration                              // longest time without a byte; 0 takes a minute
 	Sleep    func(context.Context, time.Duration) error // between attempts; nil waits by the clock
 	Progress func(done, total int64)                    // total is 0 if unknown
-	Warn     func(format string, args ...any)           // says why an attempt failed; nil says nothing
+	Warn     func(format string, args ...any)           // reports why an attempt failed; may be nil
 }
 
 // NewClient returns a client that follows redirects, but not from https to http.

@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// CompareConfig lists what plays in a comparison.
+// CompareConfig configures a comparison: policies, environment and episodes.
 type CompareConfig struct {
 	Spec      *envs.Spec
 	Trained   map[string]any // options of the models' training, to which the held-out part is added

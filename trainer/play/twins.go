@@ -10,7 +10,7 @@ import (
 // For models, an environment and its twin on an API server are one environment: the twin plays the
 // same tasks, and its own options only locate the API server.
 
-// SimulatedID returns the id of the environment that id is the twin of, or id itself.
+// SimulatedID returns the id of the simulated environment if id names a twin, and otherwise id itself.
 func SimulatedID(id string) string {
 	if original, _, err := kwok.Original(id); err == nil {
 		return original.ID
@@ -18,7 +18,7 @@ func SimulatedID(id string) string {
 	return id
 }
 
-// Simulated returns the environment that spec is the twin of, or spec itself, with its options.
+// Simulated returns the simulated environment and its options if spec is a twin, and otherwise spec and kwargs.
 func Simulated(spec *envs.Spec, kwargs map[string]any) (*envs.Spec, map[string]any) {
 	original, _, err := kwok.Original(spec.ID)
 	if err != nil { // it has no twin

@@ -16,7 +16,7 @@ import (
 // fieldManager owns the fields that Apply writes.
 const fieldManager = "kubernasium-trainer"
 
-// Applied says what Apply has done.
+// Applied describes the result of Apply.
 type Applied struct {
 	Kind      string `json:"kind"` // JobSet or Job
 	Namespace string `json:"namespace"`

@@ -11,7 +11,8 @@ const JobSetAPI = "jobset.x-k8s.io/v1alpha2"
 // QueueLabel names the LocalQueue of a workload to Kueue.
 const QueueLabel = "kueue.x-k8s.io/queue-name"
 
-// JobSet has the fields of a JobSet that are used here. JobSet's own module decodes what they make (trainer/submit/upstream).
+// JobSet has the fields of a JobSet that the manifests use. Tests decode the manifests with JobSet's own module
+// (trainer/submit/upstream).
 type JobSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -35,7 +36,7 @@ type ReplicatedJob struct {
 	DependsOn []DependsOn             `json:"dependsOn,omitempty"`
 }
 
-// DependsOn is the role before a role, and what that role waits for: Ready or Complete.
+// DependsOn names a role that must be Ready or Complete before another one starts.
 type DependsOn struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -48,7 +49,7 @@ type Network struct {
 	PublishNotReadyAddresses *bool  `json:"publishNotReadyAddresses,omitempty"`
 }
 
-// SuccessPolicy says whose end completes a JobSet.
+// SuccessPolicy names the role that completes a JobSet when it succeeds.
 type SuccessPolicy struct {
 	Operator             string   `json:"operator"`
 	TargetReplicatedJobs []string `json:"targetReplicatedJobs,omitempty"`

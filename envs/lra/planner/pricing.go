@@ -45,7 +45,7 @@ func (m *Model) BestFill(rest lra.Counts, pi *[lra.NumApps]float64, low int) lra
 	return best
 }
 
-// Worth is what a node is worth in each state, with what is to come to it.
+// Worth is the expected discounted value of a node in each state, with its future containers.
 type Worth [lra.NumStates]float64
 
 // Offers are the containers that come to a node. Time is in mean lifetimes of a container.
@@ -65,7 +65,7 @@ func (w *Worth) Start(m *Model, discount float64) {
 	}
 }
 
-// Improve improves w by so many sweeps over the states. The node sells the throughput of its containers,
+// Improve improves w by the given number of sweeps over the states. The node sells the throughput of its containers,
 // pays their prices, is offered one of each application at a rate, and loses each at rate 1.
 //
 // Source: the relaxation that prices the arrivals makes the nodes independent decision

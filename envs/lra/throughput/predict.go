@@ -35,7 +35,7 @@ func Predict(profile []Measurement, truth *lra.Table) (*lra.Table, *Prediction, 
 	return table, p, nil
 }
 
-// Warnings returns sentences that say what of the prediction is not to be relied on.
+// Warnings describes the unreliable parts of the prediction, in sentences.
 func (p *Prediction) Warnings() []string {
 	features := map[string][]string{}
 	for _, e := range p.Extrapolated {

@@ -105,7 +105,7 @@ type Clipping struct {
 	Most   float64 `json:"highest"` // likewise
 }
 
-// Clippings returns what was clipped, by application.
+// Clippings returns the clipped predictions, by application.
 func (r *Regressor) Clippings() []Clipping {
 	var all []Clipping
 	for a := range r.apps {

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
-// Kind is a class of nodes with what the steps of an episode look up.
+// Kind is a class of nodes, with the tables that steps look up.
 type Kind struct {
 	Plan       *planner.Model   // by the table that planners know
 	Forbidding []*planner.Model // Plan for each set of forbidden applications, by bits in the order of restrict

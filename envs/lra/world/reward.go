@@ -1,6 +1,6 @@
 package world
 
-// A Reward pays what the steps of an episode earn: at once, or all of it at the end.
+// A Reward pays the earnings of steps: after each step, or as a sum at the end of the episode.
 type Reward struct {
 	terminal bool
 	earned   float64

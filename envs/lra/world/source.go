@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
-// Source holds what all tasks of one Open share. It is read-only.
+// Source holds the data that all tasks of one Open share. It is read-only.
 type Source struct {
 	Options     Options
 	Constraints []interference.Constraint // derived from the table that planners know
@@ -25,8 +25,7 @@ type Source struct {
 	budget  int          // containers that may violate restrictions
 }
 
-// NewSource reads what opts name. Its errors wrap envs.ErrInvalidOption where an option is to
-// blame.
+// NewSource reads the files that opts name. Errors of an option wrap envs.ErrInvalidOption.
 func NewSource(opts Options) (*Source, error) {
 	s := &Source{Options: opts}
 	err := opts.check()
