@@ -169,7 +169,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	f.StringVar(&c.Shared.File, "study", "", "with --seeds: journal that several processes share; each trains with the seeds that no other has")
 	f.DurationVar(&c.Shared.Lease, "lease", time.Minute, "with --study: time without a sign of life after which a process's seeds are taken over")
 	f.IntVar(&jobs, "n-jobs", 0, "trainings of --seeds at one time (default: the number of cores)")
-	f.IntVar(&c.NThreads, "n-threads", 0, "goroutines that share a training, whose results are the same for any number (default: the number of cores, divided among trainings at one time)")
+	f.IntVar(&c.NThreads, "n-threads", 0, "goroutines of a training; results do not depend on it (default: the number of cores, divided among simultaneous trainings)")
 	f.Float64Var(&threshold, "reward-threshold", 0, "stop when the mean return of an evaluation reaches this, as Stable-Baselines3's StopTrainingOnRewardThreshold")
 	f.IntVar(&c.EvalFreq, "eval-freq", 25000, "environment steps between evaluations; 0 is never")
 	f.IntVar(&c.EvalEpisodes, "eval-episodes", 10, "held-out episodes of an evaluation")

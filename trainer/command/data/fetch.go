@@ -86,7 +86,7 @@ which file to put where.
 	f.StringVar(&o.mirror, "mirror", "", "address of a data folder on another server, in place of the sources")
 	f.StringVar(&o.parts, "part", "", "numbers of parts, such as 1,4-6 (default: the first)")
 	f.BoolVar(&o.noConvert, "no-convert", false, "leave files as published")
-	f.BoolVar(&o.force, "force", false, "download again what is there")
+	f.BoolVar(&o.force, "force", false, "download existing files again")
 	f.IntVar(&o.fetcher.Attempts, "attempts", 5, "times to try a file")
 	f.DurationVar(&o.fetcher.Stall, "timeout", time.Minute, "longest time without a byte")
 	return cmd

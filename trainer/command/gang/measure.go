@@ -36,7 +36,7 @@ func (o *measureFlags) add(cmd *cobra.Command) {
 	apiserver.Flags(cmd, &o.server)
 	f.IntVar(&o.repeats, "repeats", 2, "with --executor: how often to measure a point at most")
 	f.DurationVar(&o.budget, "budget", 0, "with --executor: time after which no measurement begins; the law fills in the rest (default: measure all)")
-	f.StringVar(&o.state, "state", "", "with --executor: file of what is measured so far (default OUT.state.json)")
+	f.StringVar(&o.state, "state", "", "with --executor: file of the measurements so far (default OUT.state.json)")
 }
 
 // measure measures the points of a grid, and makes the profile of them.

@@ -166,7 +166,7 @@ func newKwokLoadPods() *cobra.Command {
 	f.StringVar(&c.Server, "server", "", "URL of the utilisation server")
 	f.StringVar(&c.Namespace, "namespace", "default", "of the pods")
 	f.StringVar(&c.Selector, "selector", "", "labels of the pods (default: all)")
-	f.DurationVar(&every, "every", time.Second, "how often to look for pods")
+	f.DurationVar(&every, "every", time.Second, "interval of listing pods")
 	apiserver.Flags(cmd, &o)
 	return cmd
 }

@@ -104,7 +104,7 @@ a node table of it, which the environments play by their option table.`,
 func (o *profileFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&o.out, "out", "o", "", "CSV file of the profile")
-	f.StringVar(&o.StateFile, "state", "", "file of what is measured so far (default OUT.state.json)")
+	f.StringVar(&o.StateFile, "state", "", "file of the measurements so far (default OUT.state.json)")
 	f.IntVar(&o.most, "max-containers", lra.MaxSlots, "most containers of a combination")
 	f.Float64Var(&o.coverage, "coverage", 0.2, "share of the combinations to measure, beside each application alone")
 	f.StringVar(&o.combinations, "combinations", "", "CSV file of the combinations to measure, in place of a random share: a column for each application")

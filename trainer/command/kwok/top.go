@@ -52,7 +52,7 @@ func newKwokTop() *cobra.Command {
 			}
 		},
 	}
-	cmd.Flags().DurationVar(&every, "every", time.Second, "how often to look")
+	cmd.Flags().DurationVar(&every, "every", time.Second, "refresh interval")
 	cmd.Flags().BoolVar(&once, "once", false, "print once and end")
 	apiserver.Flags(cmd, &o)
 	return cmd

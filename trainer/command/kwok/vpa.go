@@ -201,7 +201,7 @@ With --leader-elect, of several instances with one name the one that holds the l
 	f.BoolVar(&c.upstream.Admission, "admission", false, "run upstream's admission controller: new pods get the target and their startup boost, by a webhook on loopback; the API server must call webhooks")
 	f.BoolVar(&metrics, "metrics", false, "serve metrics.k8s.io with the usage in the pods' annotations; without it, another must")
 	storage.add(cmd)
-	f.BoolVar(&once, "once", false, "look once and end")
+	f.BoolVar(&once, "once", false, "make one pass and exit")
 	f.IntVar(&c.upstream.MinReplicas, "min-replicas", 2, "fewer live pods are left alone by --updater, where an autoscaler does not say")
 	f.StringVar(&c.upstream.Namespace, "namespace", "", "namespace of the autoscalers (default: all)")
 	f.BoolVar(&elect, "leader-elect", false, "recommend only while holding the lease vpa-recommender-NAME")

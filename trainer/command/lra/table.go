@@ -73,7 +73,7 @@ func newLRATable() *cobra.Command {
 	}
 	o.add(cmd)
 	cmd.Flags().IntVar(&rows, "rows", 30, "number of batches, from the first")
-	cmd.Flags().IntVar(&containers, "containers", 0, "draw batches of so many containers by --seed, of equally likely applications, in place of published ones")
+	cmd.Flags().IntVar(&containers, "containers", 0, "draw batches of this many containers by --seed, with equally likely applications, instead of published batches")
 	return cmd
 }
 
