@@ -25,7 +25,8 @@ const (
 var spinners atomic.Int32
 
 // spin looks for the next request of a client that has just got its reply: to sleep, and to be woken, takes longer than
-// most clients need between a reply and a request. After looks in vain it looks seldom. The zero value never does.
+// most clients need between a reply and a request. The reads without a look double with each look in vain and shrink by
+// one with each other, so that few looks in vain suffice where the cores have other work. The zero value never looks.
 type spin struct {
 	requests, replies *atomic.Uint32 // in shared memory
 	seen              uint32         // frames that were read
@@ -48,7 +49,7 @@ func (s *spin) wait() {
 		s.skip--
 	} else {
 		if spinners.Add(1) < int32(runtime.GOMAXPROCS(0)) && s.look() {
-			s.skips = 0
+			s.skips = max(0, s.skips-1)
 		} else {
 			s.skips = min(2*s.skips+1, spinSkips)
 		}

@@ -118,7 +118,8 @@ class SharedTransport(StreamTransport):
     def _spin(self) -> None:
         """Returns when the next frame has come, or when it is time to sleep.
 
-        To sleep, and to be woken, takes longer than most steps. After looks in vain it looks seldom.
+        To sleep, and to be woken, takes longer than most steps. The replies without a look double with each look in
+        vain and shrink by one with each other.
         """
         if self._skip:
             self._skip -= 1
@@ -129,7 +130,7 @@ class SharedTransport(StreamTransport):
         while True:
             for _ in _LOOKS:
                 if counts[_WRITTEN] != seen:
-                    self._skip = self._skips = 0
+                    self._skip = self._skips = max(0, self._skips - 1)
                     return
             spent = perf_counter() - start
             if spent > _SPIN:
