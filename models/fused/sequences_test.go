@@ -19,6 +19,11 @@ func TestWorkersGiveEqualSequences(t *testing.T) {
 				_, obs, state, starts := oracle.Sequence(spec, steps, num, 2)
 				pass := func(workers int) []uint32 {
 					net.SetWorkers(workers)
+					for _, p := range net.Params() { // else a gradient that is not set would be an earlier one
+						for i := range p.Grad {
+							p.Grad[i] = float32(workers)
+						}
+					}
 					after := slices.Clone(state)
 					step, err := net.ForwardStep(obs[:num*spec.Inputs], num, after, starts[:num])
 					if err != nil {
