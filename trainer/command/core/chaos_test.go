@@ -92,7 +92,7 @@ func (v *victim) metric(name string) string {
 // TestChaos: a training through a wire that is cut, at a server that is killed, ends with the bytes of an undisturbed
 // one. Were a step lost or taken twice, they would differ.
 func TestChaos(t *testing.T) {
-	cuts, kills, steps, most := int64(1000), int64(20), "16384", int64(15_000)
+	cuts, kills, steps, most := int64(1000), int64(20), "16384", int64(12_000)
 	if testing.Short() {
 		cuts, kills, steps, most = 30, 2, "2048", 7000
 	}
