@@ -295,4 +295,19 @@ func TestNoStateOfPlans(t *testing.T) {
 	if err != nil || !random.Remembers() {
 		t.Errorf("%v, random policies remember: %v", err, random.Remembers())
 	}
+	w, err := envs.NewVec(planningSpec(), 1, envs.VecOptions{Autoreset: envs.Disabled})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if r, err = envs.NewPolicies(w, "planner", 0); err != nil {
+		t.Fatal(err)
+	}
+	must(w.Reset(ctx, envs.VecResetOptions{}))
+	for k := range 3 {
+		must(r.Step(ctx))
+		if got := r.Remembers(); got != (k < 2) {
+			t.Errorf("after step %d of 3 the policies remember: %v", k+1, got)
+		}
+	}
 }

@@ -81,6 +81,11 @@ func TestStateOfParts(t *testing.T) {
 			if _, err := v.LoadState(ctx, state); err != nil { // in the vector itself
 				t.Fatal(err)
 			}
+			for _, p := range v.parts {
+				if n := len(p.journal.entries); n != 2 {
+					t.Errorf("%v, step %d: %d requests to repeat, want make and load", mode, k, n)
+				}
+			}
 			for i, got := range rest {
 				if want := step(v); got != want {
 					t.Fatalf("%v, step %d and %d more:\n%s\nwant\n%s", mode, k, i+1, got, want)
