@@ -52,8 +52,12 @@ func TestResumes(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := vecOf(t, opts)
-			if _, _, err := w.LoadState(context.Background(), state); err != nil {
+			b, _, err := w.LoadState(context.Background(), state)
+			if err != nil {
 				t.Fatal(err)
+			}
+			if got, want := describe(t, w, b), describe(t, v, v.Last()); got != want {
+				t.Fatalf("%s, %s: after LoadState of step %d:\n%s\nwant\n%s", penalty, baseline, k, got, want)
 			}
 			copies = append(copies, w)
 		}
@@ -90,7 +94,8 @@ func describe(t *testing.T, v *envs.Vec, b *envs.Batch) string {
 		}
 	}
 	slices.Sort(pods)
-	return fmt.Sprint(b.Obs, b.Reward, b.Info, b.Terminated, b.Truncated, "\n", text, s.Now, s.Nodes, pods)
+	spans := v.Env(0).Task().(envs.Spanner).Spans()
+	return fmt.Sprint(b.Obs, b.Reward, b.Info, b.Terminated, b.Truncated, "\n", text, s.Now, s.Nodes, pods, spans)
 }
 
 // TestLongEpisodesResume: the state of an episode does not grow with its age, and is loaded without its actions: after
