@@ -101,6 +101,9 @@ func shortForm(args []string) (more []string) {
 			add("--episodes 2 --env-kwargs steps:10")
 		}
 	case "podsched":
+		if args[1] == "advantage" {
+			add("--episodes 2 --futures 1 --steps 20 --env-kwargs num_nodes:8")
+		}
 		if slices.Contains([]string{"dqn", "gnn", "acdqn", "acgnn"}, args[1]) {
 			add("-n 256 --eval-freq 128 --eval-episodes 2")
 			if has("GPUPodScheduling") {

@@ -109,16 +109,3 @@ func (o *Options) check() error {
 	}
 	return nil
 }
-
-// deviceRule returns the rule of the option devices.
-func deviceRule(name string) func(b *gpushare.Inventory, c *gpushare.Class, i int32) uint64 {
-	switch name {
-	case DevicesBest:
-		return (*gpushare.Inventory).Tightest
-	case DevicesFirst:
-		return func(b *gpushare.Inventory, c *gpushare.Class, i int32) uint64 {
-			return gpushare.FirstFit(b.DevicesOf(i), c)
-		}
-	}
-	return nil
-}

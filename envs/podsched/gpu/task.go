@@ -57,7 +57,7 @@ var (
 
 func newTask(src *source) *Task {
 	t := &Task{src: src, opts: &src.opts, weights: src.opts.weights(), current: -1, podMetas: map[string]int32{}}
-	t.table = gpushare.NewOutcomes(&t.inventory, deviceRule(src.opts.Devices))
+	t.table = gpushare.NewOutcomes(&t.inventory, gpushare.DeviceRule(src.opts.Devices))
 	t.blocked = make([]int, len(src.Catalogue.Classes))
 	t.metas = make([]int32, len(src.Nodes))
 	for i := range t.metas {
@@ -85,6 +85,11 @@ func (t *Task) Spaces() (obs, act space.Space) {
 			space.Field{Key: "edge_mask", Space: space.NewBox(0, 1, n)})
 	}
 	return d, space.Discrete{N: actions}
+}
+
+// Plays returns what rollouts read: the inventory, the instance, its catalogue, the pod's class and the thousandths of a GPU requested so far.
+func (t *Task) Plays() (*gpushare.Inventory, *gpuworkload.Instance, *gpushare.Catalogue, *gpushare.Class, int64) {
+	return &t.inventory, &t.in, t.src.Catalogue, t.class(t.current), t.arrived
 }
 
 // class returns the class of a pod.

@@ -18,6 +18,8 @@ type Lookahead struct {
 	weights *weighing
 	kinds   int
 
+	maxStates int // of the table between two decisions
+
 	states []lookState
 	cells  []cell // by state, by kind
 	of     map[lookState]int32
@@ -32,7 +34,7 @@ type Lookahead struct {
 // lookDevices is the most devices that a node may have.
 const lookDevices = 8
 
-// maxLookStates bounds the table between two decisions.
+// maxLookStates is maxStates of one decision after another.
 const maxLookStates = 1 << 14
 
 // lookNode is a node.
@@ -73,7 +75,7 @@ func NewLookahead(b *Inventory, r *Reserve, w Weights, cat *Catalogue) (*Lookahe
 	if w.KubeResources != 0 {
 		return nil, fmt.Errorf("gpu: look-ahead with the weight %v of KubeResources, want 0", w.KubeResources)
 	}
-	l := &Lookahead{b: b, cat: cat, weights: newWeighing(b, r, w), of: map[lookState]int32{}, full: make([]uint32, len(cat.Classes))}
+	l := &Lookahead{maxStates: maxLookStates, b: b, cat: cat, weights: newWeighing(b, r, w), of: map[lookState]int32{}, full: make([]uint32, len(cat.Classes))}
 	for i := range cat.Classes {
 		l.kinds = max(l.kinds, int(cat.Classes[i].Kind)+1)
 	}
@@ -91,7 +93,7 @@ func NewLookahead(b *Inventory, r *Reserve, w Weights, cat *Catalogue) (*Lookahe
 
 // begin reads the inventory.
 func (l *Lookahead) begin() {
-	if len(l.states) > maxLookStates {
+	if len(l.states) > l.maxStates {
 		l.states, l.cells = l.states[:0], l.cells[:0]
 		clear(l.of)
 	}

@@ -19,6 +19,18 @@ func NewOutcomes(b *Inventory, devices func(b *Inventory, c *Class, i int32) uin
 	return Outcomes{b: b, devices: devices}
 }
 
+// DeviceRule returns a rule for NewOutcomes by its name: best takes the device with the least free that fits, and first the first
+// that fits. The rule of any other name is nil.
+func DeviceRule(name string) func(b *Inventory, c *Class, i int32) uint64 {
+	switch name {
+	case "best":
+		return (*Inventory).Tightest
+	case "first":
+		return func(b *Inventory, c *Class, i int32) uint64 { return FirstFit(b.DevicesOf(i), c) }
+	}
+	return nil
+}
+
 // Of returns outcomes with the same devices in b, with nothing remembered.
 func (p *Outcomes) Of(b *Inventory) Outcomes { return NewOutcomes(b, p.devices) }
 

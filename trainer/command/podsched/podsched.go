@@ -20,6 +20,7 @@ func New(train func() (*cobra.Command, *run.Config)) *cobra.Command {
 	cmd.AddCommand(newPodschedSimulate())
 	cmd.AddCommand(newPodschedSynthesize())
 	cmd.AddCommand(newPodschedRecord())
+	cmd.AddCommand(newPodschedAdvantage())
 	for _, a := range podschedAgents {
 		cmd.AddCommand(newPodschedAgent(a, train))
 	}

@@ -1,0 +1,255 @@
+package advantage
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/agents/trained"
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/models"
+
+	_ "github.com/kubernasium/kubernasium/envs/all"
+)
+
+func small() Config {
+	c := Defaults()
+	c.EnvKwargs = map[string]any{"num_nodes": 8}
+	c.Episodes, c.Futures, c.Density, c.Steps, c.Width = 4, 2, 0.5, 20, 8
+	return c
+}
+
+func TestCollectIsDeterministic(t *testing.T) {
+	c := small()
+	collect := func(procs int) []Decision {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		d, err := c.Collect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	one, three := collect(1), collect(3)
+	same := func(a, b Decision) bool {
+		return a.Episode == b.Episode && slices.Equal(a.Rows, b.Rows) && slices.Equal(a.Gains, b.Gains)
+	}
+	if len(one) < 10 || !slices.EqualFunc(one, three, same) {
+		t.Fatalf("%d decisions on one core and %d on three, want equal ones", len(one), len(three))
+	}
+	for _, d := range one {
+		sum, spread := 0.0, 0.0
+		for _, g := range d.Gains {
+			sum, spread = sum+float64(g), max(spread, math.Abs(float64(g)))
+		}
+		if math.Abs(sum) > 1e-4*max(1, spread) {
+			t.Errorf("gains %v sum to %v, want 0", d.Gains, sum)
+		}
+	}
+	c.Seed++
+	if other := collect(1); slices.EqualFunc(one, other, same) {
+		t.Error("another seed gives the same decisions")
+	}
+}
+
+// TestFit: gains that are linear in the rows are learned, and noise on each of them averages out.
+func TestFit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var decisions []Decision
+	for k := range 1000 {
+		d := Decision{Episode: k}
+		mean := float32(0)
+		for range 4 {
+			x, y := rng.Float32(), rng.Float32()
+			d.Rows = append(d.Rows, x, y, 0.5)
+			d.Gains = append(d.Gains, 2*x-y)
+			mean += (2*x - y) / 4
+		}
+		for i := range d.Gains {
+			d.Gains[i] -= mean
+		}
+		decisions = append(decisions, d)
+	}
+	c := Defaults()
+	c.Width, c.Steps, c.Batch = 16, 400, 64
+	net, explained, err := c.Fit(t.Context(), decisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if explained < 0.98 {
+		t.Errorf("explained %.3f of the variance in decisions that were held out, want nearly all", explained)
+	}
+	q, err := net.Forward([]float32{1, 0, 0.5, 0, 1, 0.5}, 2) // worth 2 and −1
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := float64(q[0] - q[1]); math.Abs(d-3) > 0.3 {
+		t.Errorf("the first row is worth %.3f more than the second, want 3", d)
+	}
+}
+
+// TestSavedPolicy: the scores of the model are the network's gains plus the weighted score of WeightedFGD, and with a great
+// weight the model takes WeightedFGD's nodes.
+func TestSavedPolicy(t *testing.T) {
+	c := small()
+	decisions, err := c.Collect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, _, err := c.Fit(t.Context(), decisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Weight = 1000
+	network, policy, info, err := c.Policy(net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := ppo.Defaults()
+	cfg.Network, cfg.TotalTimesteps = network, 1
+	learner, err := ppo.New(cfg, info, policy, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := learner.Save(&file); err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir() + "/model.safetensors"
+	f, err := models.Read(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := models.WriteFile(path, f); err != nil {
+		t.Fatal(err)
+	}
+	p, err := trained.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := envs.Make(c.Env, 1, envs.VecOptions{Options: c.EnvKwargs, Autoreset: envs.SameStep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	b, err := v.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{7}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	teacher, err := envs.NewPolicies(v, "WeightedFGD", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns, err := scoreColumns(v.Env(0).Task())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nodes = 8
+	features := (len(b.Obs) - 20) / nodes
+	scores, action, want := make([]float32, nodes), make([]float32, 1), make([]float32, 1)
+	row := make([]float32, features+20)
+	for step := range 30 {
+		if err := p.Scores(b.Obs, scores); err != nil {
+			t.Fatal(err)
+		}
+		for i := range nodes {
+			copy(row, b.Obs[i*features:][:features])
+			copy(row[features:], b.Obs[nodes*features:])
+			q, err := net.Forward(row, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := float64(q[0])
+			for column, w := range columns {
+				sum += c.Weight * float64(w) * float64(row[column])
+			}
+			if math.Abs(sum-float64(scores[i])) > 1e-5*max(1, math.Abs(sum)) {
+				t.Fatalf("step %d: node %d has the score %v, want %v", step, i, scores[i], sum)
+			}
+		}
+		if err := p.Act(b.Obs, b.Mask, action); err != nil {
+			t.Fatal(err)
+		}
+		if err := teacher.Act(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		if action[0] != want[0] {
+			t.Errorf("step %d: node %v, WeightedFGD's is %v", step, action[0], want[0])
+		}
+		if b, err = v.Step(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGainsAreWhatThePlaysEndWith: with the episode's own pods as the only future, a node's gain is the allocation of
+// an episode in which the pod goes there and WeightedFGD plays on. The first node tried is WeightedFGD's.
+func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
+	v, err := envs.Make("k8s/GPUPodScheduling-v1", 1, envs.VecOptions{Options: map[string]any{"num_nodes": 12}, Autoreset: envs.Disabled})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	task := v.Env(0).Task().(*gpu.Task)
+	policy, err := envs.NewPolicies(v, "WeightedFGD", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func(seed uint64) {
+		if _, err := v.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{seed}}); err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			if _, err := policy.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tried := 0
+	for seed := range uint64(4) {
+		begin(seed)
+		g, err := NewGains(task, 1, 1.3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		nodes := slices.Clone(g.Nodes(3, 1, rand.New(rand.NewPCG(seed, 1))))
+		usual := make([]float32, 1)
+		if err := policy.Act(t.Context(), usual); err != nil {
+			t.Fatal(err)
+		}
+		if float32(nodes[0]) != usual[0] {
+			t.Errorf("seed %d: node %d is first, want WeightedFGD's, %v", seed, nodes[0], usual[0])
+		}
+		b, in, _, class, _ := task.Plays()
+		info := v.Last().Info
+		var future []int32
+		for _, a := range in.Arrivals[int(info[5]+info[6])+1:] { // after those placed, those given up, and this one
+			future = append(future, a.Class)
+		}
+		got := g.g.Play(nil, class, nodes, [][]int32{future})
+		for i, node := range nodes {
+			tried++
+			begin(seed)
+			last, err := v.Step(t.Context(), []float32{float32(node)})
+			for err == nil && !last.Done(0) {
+				last, err = policy.Step(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := float64(b.Used.MilliGPU); got[i] != want {
+				t.Errorf("seed %d: node %d ends with %v thousandths of a GPU, want %v", seed, node, got[i], want)
+			}
+		}
+	}
+	if tried < 8 {
+		t.Errorf("%d nodes tried, want more", tried)
+	}
+}

@@ -1,0 +1,59 @@
+package gpushare
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// Gains measures what nodes are worth to a pod: the GPUs allocated at the end of futures that WeightedFGD plays after the
+// placement, as [Rollouts] does to decide.
+type Gains struct {
+	look  *Lookahead
+	tried []candidate
+	nodes []int32
+}
+
+// maxGainStates bounds the table of a [Gains], of which many decisions of an episode use the same entries.
+const maxGainStates = 1 << 18
+
+// NewGains returns the gains in b for pods of the classes of cat. Errors are those of [NewLookahead].
+func NewGains(b *Inventory, r *Reserve, w Weights, cat *Catalogue) (*Gains, error) {
+	look, err := NewLookahead(b, r, w, cat)
+	if err != nil {
+		return nil, err
+	}
+	look.maxStates = maxGainStates
+	return &Gains{look: look}, nil
+}
+
+// Nodes returns nodes where a pod of class c fits: the given number of those that WeightedFGD values most, its choice first,
+// and then others drawn from the rest. Of nodes in equal states there is one. The result is valid until the next call.
+func (g *Gains) Nodes(c *Class, best, others int, rng *rand.Rand) []int32 {
+	g.look.begin()
+	g.tried = g.look.candidates(g.tried[:0], c, len(g.look.start))
+	g.nodes = g.nodes[:0]
+	best = min(best, len(g.tried))
+	for i := range g.tried[:best] {
+		g.nodes = append(g.nodes, g.tried[i].node)
+	}
+	rest := g.tried[best:]
+	for range min(others, len(rest)) {
+		i := rng.IntN(len(rest))
+		g.nodes = append(g.nodes, rest[i].node)
+		rest = slices.Delete(rest, i, i+1)
+	}
+	return g.nodes
+}
+
+// Play appends to dst, for each of the nodes, the mean over the futures of the thousandths of a GPU that are allocated at their
+// end. The inventory must be as it was at the last Nodes.
+func (g *Gains) Play(dst []float64, c *Class, nodes []int32, futures [][]int32) []float64 {
+	for _, node := range nodes {
+		sum := int64(0)
+		for _, f := range futures {
+			sum += g.look.play(c, node, f)
+		}
+		dst = append(dst, float64(sum)/float64(len(futures)))
+	}
+	return dst
+}

@@ -1,0 +1,45 @@
+package podsched
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAdvantage trains by the command and lets the model play beside its teacher.
+func TestAdvantage(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "advantage.safetensors")
+	args := []string{"podsched", "advantage", "--env-kwargs", "num_nodes:8", "--episodes", "10", "--futures", "2", "--steps", "20", "--out", model, "--json"}
+	var res advantageResult
+	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
+		t.Fatal(err)
+	}
+	if res.Decisions < 50 || res.Explained == 0 || res.Model != model || res.EnvKwargs["num_nodes"] != 8. {
+		t.Errorf("%+v, want at least 50 decisions, a part explained, and the model and options of the command line", res)
+	}
+	first, err := os.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustExecute(t, args...)
+	if again, err := os.ReadFile(model); err != nil || string(again) != string(first) {
+		t.Errorf("the same command writes another model (%v)", err)
+	}
+	if out := mustExecute(t, "compare", "--env", "k8s/GPUPodScheduling-v1", "--episodes", "4", "--model", model, "--baseline", "WeightedFGD"); !strings.Contains(out, "WeightedFGD") {
+		t.Errorf("compare prints %s", out)
+	}
+	for want, args := range map[string][]string{
+		"give --out":       {"podsched", "advantage"},
+		"dynamics":         {"podsched", "advantage", "--env-kwargs", "dynamics:timed", "--out", model},
+		"at least one":     {"podsched", "advantage", "--episodes", "0", "--out", model},
+		"load_end":         {"podsched", "advantage", "--env", "k8s/PodBalance-v0", "--out", model},
+		"want key:value":   {"podsched", "advantage", "--env-kwargs", "x", "--out", model},
+		"gains of no futu": {"podsched", "advantage", "--futures", "0", "--out", model},
+	} {
+		if _, _, err := execute(t, t.Context(), args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want one with %q", args, err, want)
+		}
+	}
+}
