@@ -35,7 +35,7 @@ type Config struct {
 	MaxPending   int           // connections that are not authenticated or have not said hello; 0 is DefaultPending
 	Log          *slog.Logger
 
-	// Quota returns what the client may hold whose token the guard accepts. Nil bounds no client.
+	// Quota returns the quota of the client with the given token, which the guard has accepted. If Quota is nil, clients have none.
 	Quota func(token string) *session.Quota
 
 	// Page makes the handler of all paths that the server does not have, which shows metrics and sessions to people;
