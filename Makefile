@@ -442,10 +442,11 @@ bench-wire: ## CartPole and GangWindow over the wire beside Gymnasium and EnvPoo
 	$(CACHE)/venv-client/bin/python -W ignore clients/python/bench/bench_wire.py --markdown $(CACHE)/wire.md
 	@echo "written to $(CACHE)/wire.md"
 
-bench-fleet: ## one vector on 1, 2 and 4 servers of one core each: the table of docs/scale.md; quiet machines only
+bench-fleet: ## one vector, and two in turn, on 1, 2 and 4 servers of one core each: the table of docs/scale.md; quiet machines only
 	@mkdir -p $(CACHE)
 	$(GO) build -o $(CACHE)/fleet-server ./server
 	$(GO) run ./tools/benchfleet --server $(CACHE)/fleet-server
+	$(GO) run ./tools/benchfleet --server $(CACHE)/fleet-server --vectors 2
 
 PEERS := $(CACHE)/peers
 

@@ -1,5 +1,5 @@
-// Command benchfleet measures one vector of environments on fleets of servers of several sizes, each server a process with
-// GOMAXPROCS=1 on the loopback interface. It writes the table of docs/scale.md.
+// Command benchfleet measures vectors of environments on fleets of servers of several sizes, each server a process with
+// GOMAXPROCS=1 on the loopback interface. It writes the tables of docs/scale.md.
 //
 // Usage: go run ./tools/benchfleet --server bin/server
 package main
@@ -15,9 +15,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	client "github.com/kubernasium/kubernasium/clients/go"
 	"github.com/kubernasium/kubernasium/envs"
@@ -29,18 +31,19 @@ type bench struct {
 	server  string
 	id      string
 	n       int
+	vectors int
 	servers []int
 	rounds  int
 	span    time.Duration
 }
 
-// A fleet is a number of servers, and the vector that is spread over them.
+// A fleet is a number of servers, and the vectors that are spread over them.
 type fleet struct {
-	size   int
-	cmds   []*exec.Cmd
-	stdin  []io.Closer
-	v      *client.Joined
-	random *client.JoinedBaseline
+	size    int
+	cmds    []*exec.Cmd
+	stdin   []io.Closer
+	vectors []*client.Joined
+	random  []*client.JoinedBaseline // of each vector
 
 	rates  []float64     // environment steps in a second of each round
 	steps  int           // of all rounds
@@ -63,7 +66,8 @@ func main() {
 	f := cmd.Flags()
 	f.StringVar(&b.server, "server", "bin/server", "program that serves")
 	f.StringSliceVar(&ids, "env", []string{"k8s/GangWindow-v0", "k8s/VerticalPodAutoscaler-v1", "k8s/GPUPodScheduling-v1"}, "environments, a table for each")
-	f.IntVar(&b.n, "envs", 1024, "environments of the vector")
+	f.IntVar(&b.n, "envs", 1024, "environments of all vectors together")
+	f.IntVar(&b.vectors, "vectors", 1, "vectors, each stepped by a goroutine of its own: a server serves one while another waits for slower servers")
 	f.IntSliceVar(&b.servers, "servers", []int{1, 2, 4}, "sizes of the fleets")
 	f.IntVar(&b.rounds, "rounds", 9, "rounds, in each of which all fleets have a turn")
 	f.DurationVar(&b.span, "for", 2*time.Second, "time of a turn")
@@ -99,7 +103,7 @@ func (b *bench) run(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// start starts the servers and spreads the vector over them, in equal parts.
+// start starts the servers and spreads each vector over them, in equal parts.
 func (f *fleet) start(ctx context.Context, b *bench) error {
 	var urls []string
 	for range f.size {
@@ -125,47 +129,54 @@ func (f *fleet) start(ctx context.Context, b *bench) error {
 		}
 		urls = append(urls, ready.URL)
 	}
-	v, err := client.Spread(ctx, urls, b.id, b.n, client.Options{Autoreset: envs.SameStep, Weights: slices.Repeat([]float64{1}, f.size)})
-	if err != nil {
-		return err
-	}
-	seed := uint64(1)
-	f.v, f.random = v, v.Baseline(envs.RandomName, seed)
-	if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
-		return err
-	}
-	return f.play(ctx, 20) // of which the first take longer
-}
-
-// play takes steps by random permitted actions.
-func (f *fleet) play(ctx context.Context, steps int) error {
-	for range steps {
-		if _, err := f.random.Step(ctx); err != nil {
+	for k := range b.vectors {
+		v, err := client.Spread(ctx, urls, b.id, b.n/b.vectors, client.Options{Autoreset: envs.SameStep, Weights: slices.Repeat([]float64{1}, f.size)})
+		if err != nil {
 			return err
+		}
+		seed := uint64(1 + k*b.n)
+		f.vectors, f.random = append(f.vectors, v), append(f.random, v.Baseline(envs.RandomName, seed))
+		if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
+			return err
+		}
+		for range 20 { // the first steps take longer
+			if _, err := f.random[k].Step(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// turn measures for a while.
+// turn measures for a while, by random permitted actions.
 func (f *fleet) turn(ctx context.Context, span time.Duration) error {
-	before, begin, steps := cputime.Used(), time.Now(), 0
-	for time.Since(begin) < span {
-		if err := f.play(ctx, 1); err != nil {
-			return err
-		}
-		steps += f.v.NumEnvs()
+	before, begin := cputime.Used(), time.Now()
+	var steps atomic.Int64
+	var turns errgroup.Group
+	for k, v := range f.vectors {
+		turns.Go(func() error {
+			for time.Since(begin) < span {
+				if _, err := f.random[k].Step(ctx); err != nil {
+					return err
+				}
+				steps.Add(int64(v.NumEnvs()))
+			}
+			return nil
+		})
 	}
-	f.rates = append(f.rates, float64(steps)/time.Since(begin).Seconds())
-	f.steps += steps
+	if err := turns.Wait(); err != nil {
+		return err
+	}
+	f.rates = append(f.rates, float64(steps.Load())/time.Since(begin).Seconds())
+	f.steps += int(steps.Load())
 	f.client += cputime.Used() - before
 	return nil
 }
 
 func (f *fleet) close() error {
 	var err error
-	if f.v != nil {
-		err = f.v.Close()
+	for _, v := range f.vectors {
+		err = errors.Join(err, v.Close())
 	}
 	for k, c := range f.cmds {
 		err = errors.Join(err, f.stdin[k].Close(), c.Wait())
@@ -176,7 +187,7 @@ func (f *fleet) close() error {
 // table writes the medians. CPU time counts what other work on the machine does not change.
 func (b *bench) table(out io.Writer, fleets []*fleet) error {
 	var w strings.Builder
-	fmt.Fprintf(&w, "\n%s, %d environments, %d rounds of %v, %d cores:\n\n", b.id, b.n, b.rounds, b.span, runtime.NumCPU())
+	fmt.Fprintf(&w, "\n%s, %d environments in %d vectors, %d rounds of %v, %d cores:\n\n", b.id, b.n, b.vectors, b.rounds, b.span, runtime.NumCPU())
 	fmt.Fprintf(&w, "| servers | steps/s, median | least … most | × one server | CPU of servers, µs a step | CPU of the client |\n|--:|--:|--:|--:|--:|--:|\n")
 	one := 0.0
 	for _, f := range fleets {
