@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,11 +18,11 @@ import (
 // resumingWalk is a walk that writes its episodes. It counts the calls of Apply of all.
 type resumingWalk struct {
 	*walk
-	applied *int
+	applied *atomic.Int64
 }
 
 func (w resumingWalk) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	*w.applied++
+	w.applied.Add(1)
 	return w.walk.Apply(ctx, c, action)
 }
 
@@ -35,7 +36,7 @@ func (w resumingWalk) ResumeEpisode(_ context.Context, _ cluster.Cluster, data [
 }
 
 // resumingWalks makes walks without a time limit unless opts give one.
-func resumingWalks(t *testing.T, opts envs.VecOptions, applied *int) *envs.Vec {
+func resumingWalks(t *testing.T, opts envs.VecOptions, applied *atomic.Int64) *envs.Vec {
 	t.Helper()
 	spec := walkSpec(new(int))
 	spec.MaxEpisodeSteps, spec.Open = 0, func(map[string]any) (envs.Maker, error) {
@@ -65,7 +66,8 @@ func resumingWalks(t *testing.T, opts envs.VecOptions, applied *int) *envs.Vec {
 func TestResumersTakeNoActionsAgain(t *testing.T) {
 	for _, mode := range []envs.AutoresetMode{envs.NextStep, envs.SameStep, envs.Disabled} {
 		var plain, portable int64
-		applied, ok := 0, must(t)
+		var applied atomic.Int64
+		ok := must(t)
 		const limit = 1 << 18 // actions of one walk that replays
 		resumingWalks(t, envs.VecOptions{Autoreset: mode, Admit: func(b int64) error { plain = b; return nil }}, &applied)
 		opts := envs.VecOptions{Autoreset: mode, Portable: true, MaxEpisodeSteps: limit + 3, Admit: func(b int64) error { portable = b; return nil }}
@@ -85,11 +87,11 @@ func TestResumersTakeNoActionsAgain(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v, step %d: %v", mode, k, err)
 			}
-			before := applied
+			before := applied.Load()
 			w := resumingWalks(t, opts, &applied)
 			b, _, err := w.LoadState(ctx, state)
-			if err != nil || applied != before {
-				t.Fatalf("%v, step %d: LoadState: %v after %d actions", mode, k, err, applied-before)
+			if err != nil || applied.Load() != before {
+				t.Fatalf("%v, step %d: LoadState: %v after %d actions", mode, k, err, applied.Load()-before)
 			}
 			if d := cmp.Diff(record(v.Last())[:7], record(b)[:7]); d != "" {
 				t.Fatalf("%v, step %d: the batch (-want +got):\n%s", mode, k, d)
@@ -117,7 +119,8 @@ func TestResumersTakeNoActionsAgain(t *testing.T) {
 // TestBadEpisodesAreRefused: so are episodes for a task that takes actions again. Actions, of a server that knows no
 // Resumer, are taken. What was loaded has no Snapshot.
 func TestBadEpisodesAreRefused(t *testing.T) {
-	applied, ok := 0, must(t)
+	var applied atomic.Int64
+	ok := must(t)
 	v := resumingWalks(t, envs.VecOptions{Portable: true, MaxEpisodeSteps: 50}, &applied)
 	seed := uint64(4)
 	ok(v.Reset(ctx, envs.VecResetOptions{Seed: &seed}))
