@@ -36,7 +36,7 @@ func (together) Do(parts int, f func(worker, part int)) {
 	wg.Wait()
 }
 
-// TestShare: whoever steps the environments, batches are the same.
+// TestShare compares the batches of a Vec that a crew steps with those of its own goroutines.
 func TestShare(t *testing.T) {
 	back := &backwards{}
 	var want []envs.Batch

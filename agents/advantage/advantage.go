@@ -69,7 +69,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Decision is what the nodes tried for a pod gained.
+// Decision holds the gains of the nodes that were tried for one pod.
 type Decision struct {
 	Episode int
 	Rows    []float32 // of the nodes, each followed by the globals

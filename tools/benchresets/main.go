@@ -47,7 +47,7 @@ func run(w io.Writer, prefix string, span time.Duration, most int) error {
 	return nil
 }
 
-// cost is what a step and a reset of an environment take, in nanoseconds.
+// cost holds the times of a step and of a reset, in nanoseconds.
 type cost struct{ step, reset float64 }
 
 // measure plays episodes, and each again by the same actions with the clock, until span has passed. It returns the median

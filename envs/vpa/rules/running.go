@@ -57,7 +57,7 @@ func (r *Running) begin(f *Feed) {
 	c.Containers = r.Containers
 	recommender, err := upstream.New(c)
 	if err != nil {
-		panic(err) // whoever set Containers has checked the one number that is no default
+		panic(err) // the task that sets Containers checks it, and all else is a default
 	}
 	f.r = recommender
 }
