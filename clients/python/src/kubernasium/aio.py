@@ -37,7 +37,7 @@ from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.protocol.dial import many
 from kubernasium.protocol.resume import DEFAULT_RECONNECT
 from kubernasium.protocol.send_recv import indices
-from kubernasium.protocol.vector import contiguous, made_with, plain, working_directory
+from kubernasium.protocol.values import batch_of_one, contiguous, made_with, plain, working_directory
 from kubernasium.row import pick
 from kubernasium.spaces import from_description
 
@@ -164,7 +164,7 @@ class Env(_Remote):
         self, action: Any = None, *, policy: str | None = None, seed: int | None = None
     ) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Carries out an action, or lets a baseline step; see `kubernasium.Env.step`."""
-        batch = None if action is None else contiguous(_batch(action))
+        batch = None if action is None else batch_of_one(action)
         reply = await self._step(batch, policy, seed)
         flags = (bool(reply[key][0]) if key in reply else False for key in ("te", "tr"))
         return pick(reply["obs"], 0), float(reply["r"][0]), *flags, self._info(reply)
@@ -246,12 +246,6 @@ class VectorEnv(_Remote):
         except asyncio.CancelledError:
             self._interrupted.append(request)
             raise
-
-
-def _batch(action: Any) -> Any:
-    if isinstance(action, Mapping):
-        return {key: _batch(part) for key, part in action.items()}
-    return np.asarray(action)[np.newaxis]
 
 
 class _Opening:

@@ -6,7 +6,6 @@ import contextlib
 import operator
 import struct
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -25,6 +24,7 @@ from kubernasium.protocol.connection import Connection
 from kubernasium.protocol.layout import Layout, read_id
 from kubernasium.protocol.send_recv import SendRecv
 from kubernasium.protocol.transport import START
+from kubernasium.protocol.values import batch_of_one, contiguous, made_with, plain, working_directory
 
 _ID = struct.Struct(">Q")
 _MAX_LAYOUTS = 512  # lengths of replies differ with the number of episodes that end in a step
@@ -276,7 +276,7 @@ class Vector(SendRecv):
                 received = self._receive(rid)
             self._keep_state()
             return received
-        batch = None if action is None and policy is not None else _batch_of_one(action)
+        batch = None if action is None and policy is not None else batch_of_one(action)
         self.step_async(batch, policy=policy, seed=seed)
         rid, self._pending = self._pending, 0
         with connection.lock:
@@ -470,41 +470,3 @@ def _by_step(value: Any, steps: int, n: int) -> Any:
     if isinstance(value, Mapping):
         return {key: _by_step(part, steps, n) for key, part in value.items()}
     return value.reshape(steps, n, *value.shape[1:])
-
-
-def made_with(env_error: bool, obs_keys: Sequence[str] | None) -> dict[str, Any]:
-    """Returns the fields of `make` that ask for isolated failures and for parts of observations."""
-    if isinstance(obs_keys, str):
-        raise TypeError(f"obs_keys is the string {obs_keys!r}, want a sequence of keys, such as [{obs_keys!r}]")
-    fields: dict[str, Any] = {"env_error": True} if env_error else {}
-    return fields if obs_keys is None else fields | {"obs_keys": list(obs_keys)}
-
-
-def plain(value: Any) -> Any:
-    """Returns options with lists for arrays, which servers take nowhere else than in actions."""
-    if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def working_directory() -> str | None:
-    """Returns the working directory, or None if it was removed."""
-    try:
-        return str(Path.cwd())
-    except OSError:  # it was removed
-        return None
-
-
-def contiguous(value: Any) -> Any:
-    """Returns a batch of a dict space with arrays for leaves."""
-    if isinstance(value, Mapping):
-        return {key: contiguous(part) for key, part in value.items()}
-    return np.asarray(value)
-
-
-def _batch_of_one(action: Any) -> Any:
-    if isinstance(action, Mapping):
-        return {key: _batch_of_one(part) for key, part in action.items()}
-    return np.asarray(action)[np.newaxis]
