@@ -1,16 +1,11 @@
 package ppo_test
 
 import (
-	"bytes"
-	"math/rand/v2"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/pcg"
-	"github.com/kubernasium/kubernasium/models/fused"
 )
 
 // TestWorkersGiveEqualCheckpoints: the bytes of a checkpoint do not depend on the number of workers that share
@@ -37,36 +32,10 @@ func TestWorkersGiveEqualCheckpoints(t *testing.T) {
 		cfg.NSteps, cfg.BatchSize, cfg.NEpochs, cfg.EntCoef = tc.nSteps, tc.batch, 2, 0.01
 		cfg.NetArch, cfg.LayerNorm, cfg.NormObs = tc.arch, tc.layerNorm, tc.normalized
 		cfg.TotalTimesteps = 1_000_000
-		var want []byte
-		for _, workers := range []int{1, 2, 3, 8} {
-			var net *fused.Network
-			r := agentstest.NewRun(t, spec, tc.envs, 3, func(env agents.EnvInfo, seed uint64) (*ppo.Learner, error) {
-				s, err := ppo.NetworkSpec(cfg, env.Obs, env.Act)
-				if err != nil {
-					return nil, err
-				}
-				net, err = fused.New(s, rand.New(pcg.New(seed)))
-				if err != nil {
-					return nil, err
-				}
-				net.SetWorkers(workers)
-				return ppo.New(cfg, env, net, seed)
-			})
-			if workers > 2 {
-				r.Vec.Share(net.Team())
-				net.Team().Stay()
-			}
-			r.Train(2 * tc.envs * tc.nSteps)
-			var got bytes.Buffer
-			if err := r.L.Save(&got); err != nil {
-				t.Fatal(err)
-			}
-			if workers == 1 {
-				want = got.Bytes()
-			} else if !bytes.Equal(got.Bytes(), want) {
-				t.Errorf("%s: %d workers write another checkpoint than one", tc.name, workers)
-			}
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			algorithm := agentstest.Algorithm[ppo.Config, *ppo.Learner]{NetworkSpec: ppo.NetworkSpec, New: ppo.New}
+			algorithm.WorkersAgree(t, spec, tc.envs, cfg, 2*tc.envs*tc.nSteps)
+		})
 	}
 }
 
@@ -79,30 +48,6 @@ func TestRecurrentWorkersGiveEqualCheckpoints(t *testing.T) {
 	cfg := ppo.RecurrentDefaults()
 	cfg.NSteps, cfg.BatchSize, cfg.NEpochs, cfg.TotalTimesteps = 16, 320, 2, 1_000_000
 	cfg.LSTMHiddenSize, cfg.NLSTMLayers = 48, 2
-	var want []byte
-	for _, workers := range []int{1, 2, 8} {
-		r := agentstest.NewRun(t, spec, 40, 3, func(env agents.EnvInfo, seed uint64) (*ppo.Learner, error) {
-			s, err := ppo.RecurrentNetworkSpec(cfg, env.Obs, env.Act)
-			if err != nil {
-				return nil, err
-			}
-			net, err := fused.New(s, rand.New(pcg.New(seed)))
-			if err != nil {
-				return nil, err
-			}
-			net.SetWorkers(workers)
-			net.Team().Stay()
-			return ppo.NewRecurrent(cfg, env, net, seed)
-		})
-		r.Train(2 * 40 * 16)
-		var got bytes.Buffer
-		if err := r.L.Save(&got); err != nil {
-			t.Fatal(err)
-		}
-		if workers == 1 {
-			want = got.Bytes()
-		} else if !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%d workers write another checkpoint than one", workers)
-		}
-	}
+	recurrent := agentstest.Algorithm[ppo.RecurrentConfig, *ppo.Learner]{NetworkSpec: ppo.RecurrentNetworkSpec, New: ppo.NewRecurrent}
+	recurrent.WorkersAgree(t, spec, 40, cfg, 2*40*16)
 }
