@@ -21,8 +21,8 @@ func (t *Task) decode(action []float32) (r pods.Recommendation) {
 	case t.opts.Encoding == EncodingLog:
 		r = t.scales.Decode(action)
 	default:
-		of := t.references()
-		r = of.Decode(action)
+		refs := t.references()
+		r = refs.Decode(action)
 	}
 	t.secure(&r)
 	return r
@@ -40,25 +40,25 @@ func (t *Task) encode(r *pods.Recommendation, action []float32) {
 	case t.opts.Encoding == EncodingLog:
 		t.scales.Encode(r, action)
 	default:
-		of := t.references()
-		of.Encode(r, action)
+		refs := t.references()
+		refs.Encode(r, action)
 	}
 }
 
 // references returns the amounts that elements of relative actions multiply: the peaks of the last
 // hour, or the elements of upstream's recommendation, and no less than the policy's least amounts.
-func (t *Task) references() (of actions.References) {
+func (t *Task) references() (refs actions.References) {
 	low, hour := t.admission.Low, &t.metrics.Hour
-	for i := range of {
+	for i := range refs {
 		cpu, mem := hour[0].Max(), hour[1].Max()
 		if t.opts.Encoding == EncodingUpstream {
 			u := &t.feed.Latest
 			v := [...]cluster.Resources{u.Lower, u.Target, u.Upper, u.Uncapped}[i]
 			cpu, mem = float64(v.MilliCPU), float64(v.MemoryBytes)
 		}
-		of[i] = [2]float64{max(cpu, float64(low.MilliCPU)), max(mem, float64(low.MemoryBytes))}
+		refs[i] = [2]float64{max(cpu, float64(low.MilliCPU)), max(mem, float64(low.MemoryBytes))}
 	}
-	return of
+	return refs
 }
 
 // secure raises the memory of an action's recommendation, if the option safety asks for it: all to

@@ -2,6 +2,7 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -121,23 +122,23 @@ func (s *Set) Restore(ctx context.Context, c cluster.Cluster, levels []uint16, c
 	for k := range order {
 		order[k] = k
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(created[a] - created[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(created[a], created[b]) })
 	s.addNode(c)
 	at := time.Duration(0)
 	for i, k := range order {
 		if created[k] != at {
-			if err := s.until(ctx, c, created[k]-at); err != nil {
+			if err := s.applyAndAdvance(ctx, c, created[k]-at); err != nil {
 				return err
 			}
 			at = created[k]
 		}
 		s.addPod(k, levels[k], int32(i))
 	}
-	return s.until(ctx, c, now-at)
+	return s.applyAndAdvance(ctx, c, now-at)
 }
 
-// until carries out the ops so far, and advances c.
-func (s *Set) until(ctx context.Context, c cluster.Cluster, d time.Duration) error {
+// applyAndAdvance applies the pending ops and advances c by d.
+func (s *Set) applyAndAdvance(ctx context.Context, c cluster.Cluster, d time.Duration) error {
 	if err := c.Apply(ctx, s.ops); err != nil {
 		return err
 	}

@@ -14,18 +14,18 @@ const relativeRange = 4
 type References [elements][2]float64
 
 // Decode returns the recommendation that a relative action encodes.
-func (of *References) Decode(action []float32) (r pods.Recommendation) {
+func (refs *References) Decode(action []float32) (r pods.Recommendation) {
 	for i, v := range amounts(&r) {
-		v.MilliCPU = int64(math.Round(of[i][0] * math.Pow(relativeRange, float64(action[i]))))
-		v.MemoryBytes = int64(math.Round(of[i][1] * math.Pow(relativeRange, float64(action[elements+i]))))
+		v.MilliCPU = int64(math.Round(refs[i][0] * math.Pow(relativeRange, float64(action[i]))))
+		v.MemoryBytes = int64(math.Round(refs[i][1] * math.Pow(relativeRange, float64(action[elements+i]))))
 	}
 	return r
 }
 
 // Encode writes the relative action nearest to r.
-func (of *References) Encode(r *pods.Recommendation, action []float32) {
+func (refs *References) Encode(r *pods.Recommendation, action []float32) {
 	for i, v := range amounts(r) {
-		action[i], action[elements+i] = Relative(float64(v.MilliCPU), of[i][0]), Relative(float64(v.MemoryBytes), of[i][1])
+		action[i], action[elements+i] = Relative(float64(v.MilliCPU), refs[i][0]), Relative(float64(v.MemoryBytes), refs[i][1])
 	}
 }
 

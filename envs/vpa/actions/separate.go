@@ -38,26 +38,26 @@ func (s *Scales) EncodeSeparate(r *pods.Recommendation, limits cluster.Resources
 	action[elemMemory], action[elemMemoryGuard] = s[1].element(float64(r.Target.MemoryBytes)), float32(2*mem-1)
 }
 
-// Correct returns the recommendation of with target and bounds times 2^x, and guards plus y, for the two elements
+// Correct returns base with target and bounds times 2^x, and guards plus y, for the two elements
 // x and y of each resource. Zeros change nothing.
-func Correct(of *pods.Recommendation, action []float32) pods.Recommendation {
-	r := *of
+func Correct(base *pods.Recommendation, action []float32) pods.Recommendation {
+	r := *base
 	cpu, mem := math.Pow(correctionBase, float64(action[elemCPU])), math.Pow(correctionBase, float64(action[elemMemory]))
 	for _, v := range amounts(&r) {
 		v.MilliCPU, v.MemoryBytes = int64(math.Round(cpu*float64(v.MilliCPU))), int64(math.Round(mem*float64(v.MemoryBytes)))
 	}
-	r.Limits.MilliCPU = guarded(r.Target.MilliCPU, Guard(of.Target.MilliCPU, of.Limits.MilliCPU)+float64(action[elemCPUGuard]))
-	r.Limits.MemoryBytes = guarded(r.Target.MemoryBytes, Guard(of.Target.MemoryBytes, of.Limits.MemoryBytes)+float64(action[elemMemoryGuard]))
+	r.Limits.MilliCPU = guarded(r.Target.MilliCPU, Guard(base.Target.MilliCPU, base.Limits.MilliCPU)+float64(action[elemCPUGuard]))
+	r.Limits.MemoryBytes = guarded(r.Target.MemoryBytes, Guard(base.Target.MemoryBytes, base.Limits.MemoryBytes)+float64(action[elemMemoryGuard]))
 	return r
 }
 
-// EncodeCorrection writes the correction of the recommendation of that is nearest to the target of r with the given limits.
-func EncodeCorrection(r *pods.Recommendation, limits cluster.Resources, of *pods.Recommendation, action []float32) {
+// EncodeCorrection writes the correction of base that is nearest to the target of r with the given limits.
+func EncodeCorrection(r *pods.Recommendation, limits cluster.Resources, base *pods.Recommendation, action []float32) {
 	cpu, mem := Guard(r.Target.MilliCPU, limits.MilliCPU), Guard(r.Target.MemoryBytes, limits.MemoryBytes)
-	action[elemCPU] = correction(r.Target.MilliCPU, of.Target.MilliCPU)
-	action[elemMemory] = correction(r.Target.MemoryBytes, of.Target.MemoryBytes)
-	action[elemCPUGuard] = float32(cpu - Guard(of.Target.MilliCPU, of.Limits.MilliCPU))
-	action[elemMemoryGuard] = float32(mem - Guard(of.Target.MemoryBytes, of.Limits.MemoryBytes))
+	action[elemCPU] = correction(r.Target.MilliCPU, base.Target.MilliCPU)
+	action[elemMemory] = correction(r.Target.MemoryBytes, base.Target.MemoryBytes)
+	action[elemCPUGuard] = float32(cpu - Guard(base.Target.MilliCPU, base.Limits.MilliCPU))
+	action[elemMemoryGuard] = float32(mem - Guard(base.Target.MemoryBytes, base.Limits.MemoryBytes))
 }
 
 // correction returns the element that makes the amount of the reference, cut off at ±1.
