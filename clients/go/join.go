@@ -148,15 +148,21 @@ func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, erro
 // all sends on every part and then receives on those that sent something, even after an error, so
 // that no reply stays unread. Parts receive at the same time, as each reads replies into rows of its own.
 func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i int, p *VecEnv) error) error {
-	errs := make([]error, 2*len(j.parts))
-	var replies sync.WaitGroup
+	errs, sent := make([]error, 2*len(j.parts)), make([]bool, len(j.parts))
 	for i, p := range j.parts {
 		ok, err := send(i, p)
-		errs[i] = err
-		if ok && err == nil {
-			replies.Go(func() { errs[len(j.parts)+i] = receive(i, p) })
+		errs[i], sent[i] = err, ok && err == nil
+	}
+	get := func(i int) {
+		if sent[i] {
+			errs[len(j.parts)+i] = receive(i, j.parts[i])
 		}
 	}
+	var replies sync.WaitGroup
+	for i := 1; i < len(j.parts); i++ {
+		replies.Go(func() { get(i) })
+	}
+	get(0) // one server needs no other goroutine
 	replies.Wait()
 	return errors.Join(errs...)
 }
