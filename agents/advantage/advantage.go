@@ -56,9 +56,9 @@ type Config struct {
 // Defaults returns the settings of docs/results/gpu.md.
 func Defaults() Config {
 	return Config{
-		Env: "k8s/GPUPodScheduling-v1", Until: 1,
+		Env: "k8s/GPUPodScheduling-v2", Until: 1,
 		Episodes: 400, From: 0.2, Density: 0.3, Best: 8, Others: 2, Futures: 12, Explore: 0.15,
-		Width: 64, Steps: 40_000, Batch: 256, LearningRate: 0.002, Weight: 0.04,
+		Width: 64, Steps: 40_000, Batch: 256, LearningRate: 0.002, Weight: 0.01,
 	}
 }
 

@@ -23,7 +23,7 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	if t.curve != nil {
 		c.curve = t.curve.Clone()
 	}
-	c.watch = views{slices.Clone(t.watch.rows), slices.Clone(t.watch.versions), slices.Clone(t.watch.pressure), slices.Clone(t.watch.edges)}
+	c.watch = views{rows: slices.Clone(t.watch.rows), versions: slices.Clone(t.watch.versions), edges: slices.Clone(t.watch.edges)}
 	c.queue, c.due, c.defers = slices.Clone(t.queue), slices.Clone(t.due), slices.Clone(t.defers)
 	c.blocked, c.running = slices.Clone(t.blocked), slices.Clone(t.running)
 	c.metas, c.podMetas = slices.Clone(t.metas), maps.Clone(t.podMetas)

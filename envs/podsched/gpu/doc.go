@@ -1,5 +1,5 @@
 // Package gpu is the problem of placing pods onto nodes whose GPUs can be shared:
-// k8s/GPUPodScheduling-v0 and -v1.
+// k8s/GPUPodScheduling-v0, -v1 and -v2.
 //
 // Pods come one at a time, and each asks for CPU, memory and a part of a GPU, whole GPUs or
 // none, perhaps of certain models only. The agent chooses the node. GPUs are fragmented when
@@ -43,7 +43,12 @@
 //	23      the score of FGD, over 100: 22 truncated to hundredths             0    1
 //	24      the score of BestFit, over 100                                     0    1
 //
-// Without option scores, columns 22 to 24 are not there.
+// Without option scores, columns 22 to 24 are not there. Option whole_gpus, which version 2 sets, adds three columns at the end
+// that count wholly free GPUs:
+//
+//	25      on the node, over 8                                                0    1
+//	26      on the node after the placement, over 8                            0    1
+//	27      on nodes of its GPU model, over those of the cluster               0    1
 //
 //	pod     meaning                                                            min  max
 //	0       CPU, over 128 cores                                                0    1
@@ -65,6 +70,13 @@
 //	16      pods put off or waiting, over 100                                  0    1
 //	17 … 19 of the pods to come, those without GPU, those that share one,      0    1
 //	        and those bound to models
+//
+// and with whole_gpus
+//
+//	20 … 23 of the nodes, those with 1, 2, 4 and 8 wholly free GPUs or more    0    1
+//	24, 25  of the nodes, those with 8 wholly free GPUs and 64.2 or 88 free    0    1
+//	        cores, as many as most of the published pods with 8 GPUs want
+//	26      wholly free GPUs, over the cluster's                               0    1
 //
 // With edges:model there are edges, shape (N, 2), source and target of an edge from each node to
 // the next of the same GPU model, after the last the first, and edge_mask, shape (N,), which is
@@ -121,6 +133,9 @@
 // were published, which no action can.
 //
 // # Versions
+//
+// v2: v1 with option whole_gpus. Pods that want several whole GPUs are the first that fit nowhere, and the rows of v1 do not say
+// how many such nodes are left.
 //
 // v1: what is known of the pods to come (fragmentation, pressure on models, elements 17 to 19 of pod) is
 // the law from which they are drawn, and of a recording the part that is not held out. Instances are

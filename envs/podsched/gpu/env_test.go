@@ -35,6 +35,7 @@ func TestContract(t *testing.T) {
 
 func TestContractOfVersion1(t *testing.T) {
 	envcheck.Run(t, envstest.Spec(t, "k8s/GPUPodScheduling-v1"), envcheck.Options{Options: map[string]any{"num_nodes": 12}})
+	envcheck.Run(t, envstest.Spec(t, "k8s/GPUPodScheduling-v2"), envcheck.Options{Options: map[string]any{"num_nodes": 12}})
 }
 
 // TestNodesWithoutModel: a list of nodes need not say of which model its GPUs are, and a draw of

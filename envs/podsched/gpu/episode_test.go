@@ -216,7 +216,7 @@ func TestGoldenEpisode(t *testing.T) {
 		b := step(t, v, action[0])
 		p := &v.Env(0).State().Pods[pod]
 		fmt.Fprintf(&out, "%d pod %d (%s) on %d devices %b reward %.4f alloc %.3f frag %.3f\n",
-			k, pod, describeShape(&task.class(pod).Shape), p.Node, p.Devices, b.Reward[0], b.Info[0], b.Info[2])
+			k, pod, task.class(pod).Describe(), p.Node, p.Devices, b.Reward[0], b.Info[0], b.Info[2])
 		ended = b.Terminated[0]
 	}
 	envstest.Golden(t, "episode", out.String())

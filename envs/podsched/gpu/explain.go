@@ -32,7 +32,7 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 		row[0], row[1] = s.NodeName(int32(i)), t.nodes[i].Model
 		if table[i].Fits {
 			fitting = append(fitting, int32(i))
-			row[2] = formatDevices(table[i].Devices)
+			row[2] = gpushare.FormatDevices(table[i].Devices)
 		} else {
 			row[len(row)-1] = t.inventory.Refusal(c, int32(i))
 		}
@@ -54,16 +54,4 @@ func (t *Task) outlook() *gpuworkload.Outlook {
 		return &gpuworkload.Outlook{Frag: &gpushare.Fragmenter{}, Reserve: &gpushare.Reserve{}}
 	}
 	return t.in.Outlook
-}
-
-// formatDevices joins the indices of devices by dashes, as their annotation does.
-func formatDevices(devices uint64) string {
-	text := ""
-	for k, d := range gpushare.DeviceList(devices) {
-		if k > 0 {
-			text += "-"
-		}
-		text += strconv.Itoa(d)
-	}
-	return text
 }

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 )
@@ -37,11 +38,25 @@ var (
 	}
 )
 
+// wholeNames are the names of the columns of option whole_gpus.
+var wholeNames = [numWholeFeatures]string{wholeFree: "whole_gpus", wholeAfter: "whole_gpus_after", wholeSupply: "model_supply_of_whole_gpus"}
+
 // Features implements [envs.FeatureNamer].
 func (t *Task) Features() []envs.Features {
+	nodes, pod := nodeNames[:numPlainFeatures], podNames[:]
+	if t.opts.Scores {
+		nodes = nodeNames[:]
+	}
+	if t.opts.WholeGPUs {
+		nodes, pod = slices.Concat(nodes, wholeNames[:]), slices.Clone(pod)
+		for _, kind := range wholeKinds {
+			pod = append(pod, kind.name)
+		}
+		pod = append(pod, "cluster_whole_gpus")
+	}
 	f := []envs.Features{
-		{Part: "nodes", Row: "node", Names: nodeNames[:t.nodeFeatures()]},
-		{Part: "pod", Names: podNames[:]},
+		{Part: "nodes", Row: "node", Names: nodes},
+		{Part: "pod", Names: pod},
 	}
 	if t.opts.Edges == EdgesModel {
 		f = append(f, envs.Features{Part: "edges", Row: "edge", Names: []string{"source", "target"}},

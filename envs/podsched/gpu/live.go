@@ -11,20 +11,22 @@ import (
 
 var _ envs.Live = (*Task)(nil)
 
-// newLive returns a task for a running cluster with the given number of nodes.
-func newLive(opts map[string]any, nodes int) (envs.Live, error) {
-	o := DefaultOptions()
-	if err := envs.DecodeOptions(opts, &o); err != nil {
-		return nil, err
+// newLive returns a function that makes a task for a running cluster with the given number of nodes.
+func newLive(defaults func() Options) func(opts map[string]any, nodes int) (envs.Live, error) {
+	return func(opts map[string]any, nodes int) (envs.Live, error) {
+		o := defaults()
+		if err := envs.DecodeOptions(opts, &o); err != nil {
+			return nil, err
+		}
+		o.Nodes, o.Pods, o.ReferenceSeed, o.NumNodes, o.LoadStart = "", nil, -1, nodes, 0
+		if err := o.check(); err != nil {
+			return nil, err
+		}
+		if o.Defer {
+			return nil, fmt.Errorf("%w: option \"defer\" is true: in a running cluster pods that fit no node wait, and others are not put off", envs.ErrInvalidOption)
+		}
+		return newTask(&source{o, gpuworkload.NewLive(nodes)}), nil
 	}
-	o.Nodes, o.Pods, o.ReferenceSeed, o.NumNodes, o.LoadStart = "", nil, -1, nodes, 0
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	if o.Defer {
-		return nil, fmt.Errorf("%w: option \"defer\" is true: in a running cluster pods that fit no node wait, and others are not put off", envs.ErrInvalidOption)
-	}
-	return newTask(&source{o, gpuworkload.NewLive(nodes)}), nil
 }
 
 // Attend implements [envs.Live]. It expects pods to come that are like those of s.

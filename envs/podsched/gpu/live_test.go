@@ -74,10 +74,10 @@ func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
 }
 
 func TestAttendRefuses(t *testing.T) {
-	if _, err := newLive(map[string]any{"defer": true}, 2); err == nil || !strings.Contains(err.Error(), "defer") {
+	if _, err := newLive(DefaultOptions)(map[string]any{"defer": true}, 2); err == nil || !strings.Contains(err.Error(), "defer") {
 		t.Errorf("newLive with defer = %v, want an error that names it", err)
 	}
-	live, err := newLive(nil, 1)
+	live, err := newLive(DefaultOptions)(nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,10 +70,22 @@ const (
 
 // nodeFeatures returns the number of columns of the leaf nodes.
 func (t *Task) nodeFeatures() int {
+	n := numPlainFeatures
 	if t.opts.Scores {
-		return numPlainFeatures + numScoreFeatures
+		n += numScoreFeatures
 	}
-	return numPlainFeatures
+	if t.opts.WholeGPUs {
+		n += numWholeFeatures
+	}
+	return n
+}
+
+// podFeatures returns the number of elements of the leaf pod.
+func (t *Task) podFeatures() int {
+	if t.opts.WholeGPUs {
+		return numPodFeatures + numWholePodFeatures
+	}
+	return numPodFeatures
 }
 
 // views keeps the rows of nodes.
@@ -81,7 +93,8 @@ type views struct {
 	rows     []float32
 	versions []uint64 // of the nodes when their rows were written; 0 is never
 	pressure []float64
-	edges    []float32 // of option edges, which an episode does not change, with their mask
+	edges    []float32          // of option edges, which an episode does not change, with their mask
+	whole    gpushare.WholeGPUs // of option whole_gpus
 }
 
 func (v *views) reset(features, nodes int) {
@@ -120,8 +133,12 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 		}
 	}
 	rest := obs[n*features:]
+	pods := t.podFeatures()
 	t.observePod(s, fitting, rest[:numPodFeatures])
-	copy(rest[numPodFeatures:], v.edges)
+	if t.opts.WholeGPUs {
+		t.observeWholeGPUs(obs[:n*features], rest[numPodFeatures:pods])
+	}
+	copy(rest[pods:], v.edges)
 }
 
 // viewNode writes the columns of a node alone.

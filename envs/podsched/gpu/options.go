@@ -30,7 +30,7 @@ const (
 	EdgesModel = "model" // nodes of one GPU model form a ring
 )
 
-// Options are the options of k8s/GPUPodScheduling-v0, with the defaults of [DefaultOptions].
+// Options are the options of all versions, with the defaults of [DefaultOptions].
 type Options struct {
 	Nodes         string   `opt:"nodes,file" doc:"file of the node list; empty takes a cluster composed as the published one"`
 	Pods          []string `opt:"pods,file" doc:"files of pod lists, of which each episode draws one; empty generates pods"`
@@ -66,12 +66,13 @@ type Options struct {
 	ScarcityWeight float64 `opt:"scarcity_weight" valid:"-1e6,1e6" doc:"weight of scarcity"`
 	WaitingWeight  float64 `opt:"waiting_weight" valid:"-1e6,1e6" doc:"weight of waiting"`
 
-	Devices string `opt:"devices" valid:"fgd|best|first" doc:"fgd, best or first: which device of the node a pod takes that shares one"`
-	Scores  bool   `opt:"scores" doc:"shows the scores of FGD and BestFit in the observation"`
-	Edges   string `opt:"edges" valid:"none|model" doc:"none, or model: the observation has a graph in which the nodes of each GPU model form a ring"`
+	Devices   string `opt:"devices" valid:"fgd|best|first" doc:"fgd, best or first: which device of the node a pod takes that shares one"`
+	Scores    bool   `opt:"scores" doc:"shows the scores of FGD and BestFit in the observation"`
+	WholeGPUs bool   `opt:"whole_gpus" doc:"shows how many GPUs are wholly free: of nodes, of their models and in the cluster"`
+	Edges     string `opt:"edges" valid:"none|model" doc:"none, or model: the observation has a graph in which the nodes of each GPU model form a ring"`
 }
 
-// DefaultOptions returns the defaults.
+// DefaultOptions returns the defaults of versions 0 and 1.
 func DefaultOptions() Options {
 	law := gpuworkload.PublishedLaw()
 	return Options{
@@ -82,6 +83,13 @@ func DefaultOptions() Options {
 		Reward: RewardAllocation, AllocWeight: 1, FragWeight: 0.1, ScarcityWeight: 0.1,
 		Devices: DevicesFGD, Scores: true, Edges: EdgesNone,
 	}
+}
+
+// wholeGPUOptions returns the defaults of version 2.
+func wholeGPUOptions() Options {
+	o := DefaultOptions()
+	o.WholeGPUs = true
+	return o
 }
 
 // check reports the first option that is out of its range.

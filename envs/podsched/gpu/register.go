@@ -3,17 +3,19 @@ package gpu
 import "github.com/kubernasium/kubernasium/envs"
 
 func init() {
-	register("k8s/GPUPodScheduling-v0", "Place pods one at a time onto nodes with GPUs that can be shared.", newSource)
-	register("k8s/GPUPodScheduling-v1", "Place pods one at a time onto nodes with GPUs that can be shared; of the pods to come, their law is known.", newDeclaredSource)
+	register("k8s/GPUPodScheduling-v0", "Place pods one at a time onto nodes with GPUs that can be shared.", DefaultOptions, newSource)
+	register("k8s/GPUPodScheduling-v1", "Place pods one at a time onto nodes with GPUs that can be shared; of the pods to come, their law is known.", DefaultOptions, newDeclaredSource)
+	register("k8s/GPUPodScheduling-v2", "Place pods one at a time onto nodes with GPUs that can be shared; of the pods to come, their law is known, and wholly free GPUs are counted.",
+		wholeGPUOptions, newDeclaredSource)
 }
 
-func register(id, doc string, load func(Options) (*source, error)) {
+func register(id, doc string, defaults func() Options, load func(Options) (*source, error)) {
 	envs.Register(&envs.Spec{
 		ID:          id,
 		Doc:         doc,
-		Open:        envs.Open(DefaultOptions, load, newTask),
-		Live:        newLive,
-		Options:     new(DefaultOptions()),
+		Open:        envs.Open(defaults, load, newTask),
+		Live:        newLive(defaults),
+		Options:     new(defaults()),
 		HeldOut:     map[string]any{"split": SplitHeldOut},
 		StepNanos:   8000,
 		RenderModes: []string{"ansi", "rgb_array"},

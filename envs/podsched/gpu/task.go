@@ -77,7 +77,7 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	}
 	d := space.Dict{Fields: []space.Field{
 		{Key: "nodes", Space: space.NewBox(0, 1, n, t.nodeFeatures())},
-		{Key: "pod", Space: space.NewBox(0, 1, numPodFeatures)},
+		{Key: "pod", Space: space.NewBox(0, 1, t.podFeatures())},
 	}}
 	if t.opts.Edges == EdgesModel {
 		d.Fields = append(d.Fields,

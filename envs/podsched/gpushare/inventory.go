@@ -1,6 +1,7 @@
 package gpushare
 
 import (
+	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
@@ -265,4 +266,9 @@ func DeviceList(devices uint64) []int {
 		list = append(list, lowest(d))
 	}
 	return list
+}
+
+// FormatDevices joins the indices of devices by dashes, as the annotation of a pod does.
+func FormatDevices(devices uint64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(DeviceList(devices)), " ", "-"), "[]")
 }
