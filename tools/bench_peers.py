@@ -224,7 +224,7 @@ def main() -> None:
     """Runs the benchmark and prints its table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--ours", type=Path, help="binary of tools/benchtrainers")
-    parser.add_argument("--peer", action="append", help="PureJaxRL, SBX or Stable-Baselines3; repeated; default: all of them")
+    parser.add_argument("--peer", action="append", help="PureJaxRL, SBX or Stable-Baselines3 (repeat); default: all")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--scale", type=float, default=1, help="of all numbers of steps")
     parser.add_argument("--json", type=Path)
@@ -247,7 +247,7 @@ def main() -> None:
     }
     peers = args.peer or [side for side in sides if side != "ours"]
     if unknown := set(peers) - set(sides):
-        parser.error(f"--peer {sorted(unknown)[0]}: want PureJaxRL, SBX or Stable-Baselines3")
+        parser.error(f"--peer {min(unknown)}: want PureJaxRL, SBX or Stable-Baselines3")
     sides = {side: run for side, run in sides.items() if side == "ours" or side in peers}
     rounds = measure(sides, args.rounds, args.scale)
     rows = summary(rounds)
