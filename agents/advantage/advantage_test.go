@@ -148,10 +148,10 @@ func TestSavedPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const nodes = 8
-	features := (len(b.Obs) - 20) / nodes
+	const nodes, pod = 8, 27
+	features := (len(b.Obs) - pod) / nodes
 	scores, action, want := make([]float32, nodes), make([]float32, 1), make([]float32, 1)
-	row := make([]float32, features+20)
+	row := make([]float32, features+pod)
 	for step := range 30 {
 		if err := p.Scores(b.Obs, scores); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,7 @@ func TestAdvantage(t *testing.T) {
 	if again, err := os.ReadFile(model); err != nil || string(again) != string(first) {
 		t.Errorf("the same command writes another model (%v)", err)
 	}
-	if out := mustExecute(t, "compare", "--env", "k8s/GPUPodScheduling-v1", "--episodes", "4", "--model", model, "--baseline", "WeightedFGD"); !strings.Contains(out, "WeightedFGD") {
+	if out := mustExecute(t, "compare", "--env", "k8s/GPUPodScheduling-v2", "--episodes", "4", "--model", model, "--baseline", "WeightedFGD"); !strings.Contains(out, "WeightedFGD") {
 		t.Errorf("compare prints %s", out)
 	}
 	for want, args := range map[string][]string{
