@@ -191,13 +191,18 @@ run: build ## train PPO on k8s/GangForecast-v0, compare it with every baseline, 
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
 PRETRAINED_ENVS  ?= $(notdir $(wildcard models/pretrained/*))
 VPA_FORECASTER   := $(CACHE)/pretrained-vpa/lstm_forecaster.safetensors
+GPU_ADVANTAGE    := $(CACHE)/pretrained/advantage.safetensors
 
-# The file beside each model says how it is trained. Agents of vertical pod autoscaling imitate the forecaster.
-pretrained: build ## train the models of models/pretrained anew and write their cards: about eleven minutes
+# The file beside each model says how it is trained. Agents of vertical pod autoscaling imitate the forecaster. The model of
+# GPUPodScheduling-v2 is trained by a command of its own.
+pretrained: build ## train the models of models/pretrained anew and write their cards: about a quarter of an hour
 	@rm -rf $(CACHE)/pretrained $(CACHE)/pretrained-vpa && mkdir -p $(CACHE)/pretrained $(CACHE)/pretrained-vpa
 	@for env in $(subst /,-,$(PRETRAINED_ENVS)); do best=(); \
 		if [ $$env = k8s-VerticalPodAutoscaler-v0 ]; then \
 			bin/trainer vpa forecaster --env-kwargs hold:60 --out $(VPA_FORECASTER); best+=(--model $(VPA_FORECASTER)); \
+		fi; \
+		if [ $$env = k8s-GPUPodScheduling-v2 ]; then \
+			bin/trainer podsched advantage --seed 1 --out $(GPU_ADVANTAGE); best+=(--model $(GPU_ADVANTAGE)); \
 		fi; \
 		for algo in $(PRETRAINED_ALGOS); do \
 			conf=models/pretrained/$$env/$$algo.yml; [ -f $$conf ] || continue; \

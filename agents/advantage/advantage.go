@@ -39,7 +39,9 @@ type Config struct {
 	EnvKwargs map[string]any // options
 	Seed      uint64         // of all that is random
 
-	Until float64 // GPUs requested, over those of the nodes, where episodes and futures end: load_end
+	// Loads are GPUs requested, over those of the nodes, in ascending order. What is allocated there counts, in the mean; episodes
+	// and futures end at the last.
+	Loads []float64
 
 	Episodes     int     // that are played
 	From         float64 // GPUs requested, over those of the nodes, from which decisions are looked at
@@ -56,15 +58,15 @@ type Config struct {
 // Defaults returns the settings of docs/results/gpu.md.
 func Defaults() Config {
 	return Config{
-		Env: "k8s/GPUPodScheduling-v2", Until: 1,
-		Episodes: 400, From: 0.2, Density: 0.3, Best: 8, Others: 2, Futures: 12, Explore: 0.15,
+		Env: "k8s/GPUPodScheduling-v2", Loads: []float64{1, 1.3},
+		Episodes: 400, From: 0.2, Density: 0.3, Best: 8, Others: 2, Futures: 6, Explore: 0.15,
 		Width: 64, Steps: 40_000, Batch: 256, LearningRate: 0.002, Weight: 0.01,
 	}
 }
 
 func (c *Config) check() error {
-	if c.Episodes < 1 || c.Best < 2 || c.Others < 0 || c.Width < 1 || c.Steps < 1 || c.Batch < 1 || c.LearningRate <= 0 || c.Weight < 0 {
-		return errors.New("advantage: want at least one episode, two best nodes, width, step and decision of a batch, a learning rate above 0 and a weight of 0 or more")
+	if len(c.Loads) == 0 || c.Episodes < 1 || c.Best < 2 || c.Others < 0 || c.Width < 1 || c.Steps < 1 || c.Batch < 1 || c.LearningRate <= 0 || c.Weight < 0 {
+		return errors.New("advantage: want at least one load and episode, two best nodes, width, step and decision of a batch, a learning rate above 0 and a weight of 0 or more")
 	}
 	return nil
 }
@@ -116,13 +118,13 @@ func (c *Config) work(ctx context.Context, do func(play func(k int, seed uint64)
 	if opts == nil {
 		opts = map[string]any{}
 	}
-	opts["load_end"] = c.Until
+	opts["load_end"] = c.Loads[len(c.Loads)-1]
 	v, err := envs.Make(c.Env, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	g, err := NewGains(v.Env(0).Task(), c.Futures, c.Until)
+	g, err := NewGains(v.Env(0).Task(), c.Futures, c.Loads)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/trained"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/models"
 
 	_ "github.com/kubernasium/kubernasium/envs/all"
@@ -212,7 +213,7 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 	tried := 0
 	for seed := range uint64(4) {
 		begin(seed)
-		g, err := NewGains(task, 1, 1.3)
+		g, err := NewGains(task, 1, []float64{1.3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,15 +231,25 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 		b, in, _, class, _ := task.Plays()
 		info := v.Last().Info
 		var future []int32
-		for _, a := range in.Arrivals[int(info[5]+info[6])+1:] { // after those placed, those given up, and this one
+		decided := int(info[5]+info[6]) + 1
+		for _, a := range in.Arrivals[decided:] { // after those placed, those given up, and this one
 			future = append(future, a.Class)
 		}
-		got := g.g.Play(nil, class, nodes, [][]int32{future})
+		half := len(future) / 2
+		got := g.g.Play(nil, class, nodes, []gpushare.Future{{Pods: future}})
+		sums := g.g.Play(nil, class, nodes, []gpushare.Future{{Pods: future, Marks: []int{half}}})
 		for i, node := range nodes {
 			tried++
 			begin(seed)
 			last, err := v.Step(t.Context(), []float32{float32(node)})
-			for err == nil && !last.Done(0) {
+			atHalf := 0.
+			for err == nil {
+				if placedOrFailed := int(last.Info[5] + last.Info[6]); atHalf == 0 && placedOrFailed >= decided+half {
+					atHalf = float64(b.Used.MilliGPU)
+				}
+				if last.Done(0) {
+					break
+				}
 				last, err = policy.Step(t.Context())
 			}
 			if err != nil {
@@ -246,6 +257,9 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 			}
 			if want := float64(b.Used.MilliGPU); got[i] != want {
 				t.Errorf("seed %d: node %d ends with %v thousandths of a GPU, want %v", seed, node, got[i], want)
+			}
+			if want := atHalf + float64(b.Used.MilliGPU); sums[i] != want {
+				t.Errorf("seed %d: node %d has %v thousandths of a GPU after half of the pods and at the end, want %v", seed, node, sums[i], want)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
@@ -14,23 +15,25 @@ import (
 // from all pods of the episode, those to come included: it is for learning, not for playing.
 type Gains struct {
 	t       *gpu.Task
-	end     float64 // GPUs requested, over those of the nodes, where futures end
+	loads   []float64 // GPUs requested, over those of the nodes, at which allocations count; futures end at the last
 	g       *gpushare.Gains
-	futures [][]int32
+	futures []gpushare.Future
 	gpus    []float64
 }
 
-// NewGains returns the gains of a task over the given number of futures, which end where the given GPUs are requested, over those of
-// the nodes.
-func NewGains(task envs.Task, futures int, end float64) (*Gains, error) {
+// NewGains returns the gains of a task over the given number of futures. Loads are GPUs requested, over those of the nodes, in
+// ascending order: what is allocated there counts, and futures end at the last.
+func NewGains(task envs.Task, futures int, loads []float64) (*Gains, error) {
 	t, ok := task.(*gpu.Task)
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("advantage: gains of %T, want a task of GPU scheduling", task)
 	case futures < 1:
 		return nil, errors.New("advantage: gains of no futures")
+	case len(loads) == 0 || !slices.IsSorted(loads):
+		return nil, fmt.Errorf("advantage: gains at the loads %v, want at least one, in ascending order", loads)
 	}
-	return &Gains{t: t, end: end, futures: make([][]int32, futures)}, nil
+	return &Gains{t: t, loads: loads, futures: make([]gpushare.Future, futures)}, nil
 }
 
 // Begin prepares for an episode that has just begun.
@@ -52,17 +55,25 @@ func (g *Gains) Nodes(best, others int, rng *rand.Rand) []int32 {
 	return g.g.Nodes(class, best, others, rng)
 }
 
-// Play returns the GPUs allocated at the end after the pod went to each of the nodes of the last Nodes, in the mean of futures
-// that are equal for all nodes. The result is valid until the next call.
+// Play returns the GPUs allocated after the pod went to each of the nodes of the last Nodes, in the mean of loads and of futures
+// that are equal for all nodes. Loads that have passed count nothing. The result is valid until the next call.
 func (g *Gains) Play(nodes []int32, rng *rand.Rand) []float64 {
 	b, in, cat, class, arrived := g.t.Plays()
-	pods, left := in.Past(len(in.Arrivals)), int64(g.end*float64(b.Size.MilliGPU))-arrived
+	left := func(load float64) int64 { return int64(load*float64(b.Size.MilliGPU)) - arrived }
+	pods, last := in.Past(len(in.Arrivals)), len(g.loads)-1
 	for i := range g.futures {
-		g.futures[i] = cat.Resample(g.futures[i][:0], pods, left, rng)
+		f := &g.futures[i]
+		f.Pods = cat.Resample(f.Pods[:0], pods, left(g.loads[last]), rng)
+		f.Marks = f.Marks[:0]
+		for _, load := range g.loads[:last] {
+			if rest := left(load); rest >= 0 {
+				f.Marks = append(f.Marks, cat.Within(f.Pods, rest))
+			}
+		}
 	}
 	g.gpus = g.g.Play(g.gpus[:0], class, nodes, g.futures)
 	for i := range g.gpus {
-		g.gpus[i] /= gpushare.WholeGPU
+		g.gpus[i] /= gpushare.WholeGPU * float64(len(g.loads))
 	}
 	return g.gpus
 }

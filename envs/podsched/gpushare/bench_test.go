@@ -40,7 +40,7 @@ func BenchmarkRollout(b *testing.B) {
 		}
 		look.begin()
 		for b.Loop() {
-			look.play(first, node, arrivals[1:])
+			look.play(first, node, arrivals[1:], nil)
 		}
 	})
 	b.Run("Copy", func(b *testing.B) {

@@ -45,13 +45,19 @@ func (g *Gains) Nodes(c *Class, best, others int, rng *rand.Rand) []int32 {
 	return g.nodes
 }
 
+// A Future holds the classes of pods to come.
+type Future struct {
+	Pods  []int32
+	Marks []int // numbers of these pods after which what is allocated counts, beside the end; ascending
+}
+
 // Play appends to dst, for each of the nodes, the mean over the futures of the thousandths of a GPU that are allocated at their
-// end. The inventory must be as it was at the last Nodes.
-func (g *Gains) Play(dst []float64, c *Class, nodes []int32, futures [][]int32) []float64 {
+// marks and ends, in sum. The inventory must be as it was at the last Nodes.
+func (g *Gains) Play(dst []float64, c *Class, nodes []int32, futures []Future) []float64 {
 	for _, node := range nodes {
 		sum := int64(0)
-		for _, f := range futures {
-			sum += g.look.play(c, node, f)
+		for i := range futures {
+			sum += g.look.play(c, node, futures[i].Pods, futures[i].Marks)
 		}
 		dst = append(dst, float64(sum)/float64(len(futures)))
 	}

@@ -223,15 +223,18 @@ func (l *Lookahead) place(c *Class, node int32) {
 	}
 }
 
-// play places a pod of class c on a node and then those of the future, and returns the thousandths of
-// a GPU allocated at its end.
-func (l *Lookahead) play(c *Class, node int32, future []int32) int64 {
+// play places a pod of class c on a node and then those of the future. It returns the thousandths of
+// a GPU allocated at its end, plus those allocated after the first pods of it, as many as each of marks says, in ascending order.
+func (l *Lookahead) play(c *Class, node int32, future []int32, marks []int) (milliGPU int64) {
 	l.nodes = append(l.nodes[:0], l.start...)
 	l.cluster.Used, l.cluster.Size = l.b.Used, l.b.Size
 	l.cluster.FreeOf = append(l.cluster.FreeOf[:0], l.b.FreeOf...)
 	l.rollout++
 	l.place(c, node)
-	for _, id := range future {
+	for k, id := range future {
+		for ; len(marks) > 0 && marks[0] == k; marks = marks[1:] {
+			milliGPU += l.cluster.Used.MilliGPU
+		}
 		if l.full[id] == l.rollout {
 			continue
 		}
@@ -242,7 +245,7 @@ func (l *Lookahead) play(c *Class, node int32, future []int32) int64 {
 			l.full[id] = l.rollout // nodes only fill up
 		}
 	}
-	return l.cluster.Used.MilliGPU
+	return milliGPU + l.cluster.Used.MilliGPU*int64(1+len(marks))
 }
 
 // candidate is a node for the pod to place.

@@ -83,7 +83,7 @@ func TestLookaheadIsWeightedFGD(t *testing.T) {
 				}
 				before := b.Used
 				for range 2 { // the second time from the table
-					if got := look.play(c, node, arrivals[at+1:]); got != copied.Used.MilliGPU || b.Used != before {
+					if got := look.play(c, node, arrivals[at+1:], nil); got != copied.Used.MilliGPU || b.Used != before {
 						t.Fatalf("seed %d, pod %d: the look-ahead allocates %d thousandths, WeightedFGD %d", seed, at, got, copied.Used.MilliGPU)
 					}
 				}

@@ -91,9 +91,9 @@ func (r *Rollouts) compare(c *Class, past []int32, arrived int64) (best int) {
 	r.gains = append(r.gains[:0], make([]gain, len(r.tried))...)
 	for range r.config.Futures {
 		r.future = r.look.cat.Resample(r.future[:0], past, end-arrived, rng)
-		base := r.look.play(c, r.tried[0].node, r.future)
+		base := r.look.play(c, r.tried[0].node, r.future, nil)
 		for i := 1; i < len(r.tried); i++ {
-			r.gains[i].add(float64(r.look.play(c, r.tried[i].node, r.future) - base))
+			r.gains[i].add(float64(r.look.play(c, r.tried[i].node, r.future, nil) - base))
 		}
 	}
 	most := 0.0
@@ -134,6 +134,16 @@ func (cat *Catalogue) Resample(dst, past []int32, milliGPU int64, rng *rand.Rand
 		}
 		dst = append(dst, class)
 	}
+}
+
+// Within returns how many of the first pods request no more than the given thousandths of a GPU together.
+func (cat *Catalogue) Within(pods []int32, milliGPU int64) int {
+	for k, class := range pods {
+		if milliGPU -= cat.Classes[class].TotalMilliGPU(); milliGPU < 0 {
+			return k
+		}
+	}
+	return len(pods)
 }
 
 // gain sums the gains of a node over WeightedFGD's, in thousandths of a GPU.

@@ -1,6 +1,7 @@
 package podsched
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +64,7 @@ weighted score of WeightedFGD, and is written as a model of PPO.`,
 			if err != nil {
 				return err
 			}
-			if err := models.WriteFileAtomic(out, learner.Save); err != nil {
+			if err := writeAdvantage(out, learner, cli.CommandLine(cmd)); err != nil {
 				return err
 			}
 			res := advantageResult{Env: c.Env, EnvKwargs: c.EnvKwargs, Decisions: len(decisions), Explained: explained, Model: out}
@@ -79,10 +80,24 @@ weighted score of WeightedFGD, and is written as a model of PPO.`,
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.StringVar(&out, "out", "", "file of the model")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "random seed")
-	f.Float64Var(&c.Until, "until", c.Until, "GPUs requested, over those of the nodes, where episodes and futures end")
+	f.Float64SliceVar(&c.Loads, "until", c.Loads, "GPUs requested, over those of the nodes, at which allocations count, in the mean; episodes and futures end at the last")
 	f.IntVar(&c.Episodes, "episodes", c.Episodes, "episodes whose decisions are looked at")
 	f.IntVar(&c.Futures, "futures", c.Futures, "futures played for each node")
 	f.IntVar(&c.Steps, "steps", c.Steps, "gradient steps")
 	f.Float64Var(&c.Weight, "weight", c.Weight, "GPUs for a point of WeightedFGD's score")
 	return cmd
+}
+
+// writeAdvantage writes the model with the command that trained it.
+func writeAdvantage(path string, learner *ppo.Learner, command string) error {
+	var file bytes.Buffer
+	if err := learner.Save(&file); err != nil {
+		return err
+	}
+	f, err := models.Read(&file)
+	if err != nil {
+		return err
+	}
+	f.Meta.Metadata = map[string]string{cli.CommandKey: command}
+	return models.WriteFile(path, f)
 }

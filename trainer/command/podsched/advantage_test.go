@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
 // TestAdvantage trains by the command and lets the model play beside its teacher.
@@ -22,6 +25,9 @@ func TestAdvantage(t *testing.T) {
 	first, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if f, err := models.ReadFile(model); err != nil || !strings.HasPrefix(f.Meta.Metadata[cli.CommandKey], "trainer podsched advantage ") {
+		t.Errorf("the model says that it was trained by %q, want the command (%v)", f.Meta.Metadata[cli.CommandKey], err)
 	}
 	mustExecute(t, args...)
 	if again, err := os.ReadFile(model); err != nil || string(again) != string(first) {
