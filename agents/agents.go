@@ -33,15 +33,15 @@ type Valuer interface {
 	Values(b *envs.Batch, values []float32) error
 }
 
-// A Sampler is a policy that describes a distribution of actions. One of action values is none.
+// A Sampler is a policy that describes a distribution of actions. Policies of action values do not.
 type Sampler interface {
 	// Sample draws an action for each row of b, where Act takes the most probable one.
 	Sample(b *envs.Batch, rng *rand.Rand, actions []float32) error
 
-	// Probabilities writes for each row of b one probability for each element of its mask: of the
-	// actions that are Discrete, of the values of each element of a MultiDiscrete, of 0 and of 1 for
-	// each element of a MultiBinary. What the mask forbids has 0. The state of a recurrent policy stays
-	// as it is. Probabilities returns an error if the action space is a Box.
+	// Probabilities writes for each row of b one probability for each element of its mask: for each action of a
+	// Discrete, each value of each element of a MultiDiscrete, and 0 and 1 of each element of a MultiBinary. Masked
+	// ones have probability 0. The state of a recurrent policy does not change. Probabilities returns an error if the
+	// action space is a Box.
 	Probabilities(b *envs.Batch, p []float32) error
 }
 
@@ -55,8 +55,8 @@ type Learner interface {
 	// A reward that is not finite is an error.
 	Observe(next *envs.Batch) error
 
-	// Update learns once enough was observed, and returns metrics such as "train/value_loss". It
-	// returns nil if it did not learn.
+	// Update learns once enough steps were observed, and returns metrics such as
+	// "train/value_loss", or nil if it did not learn.
 	Update() (Metrics, error)
 
 	// Greedy returns the policy that takes the action of the highest probability or value. It
@@ -70,5 +70,5 @@ type Learner interface {
 	Load(r io.Reader) error
 }
 
-// Metrics are numbers to log, by Stable-Baselines3's names.
+// Metrics are numbers to log, with Stable-Baselines3's names.
 type Metrics map[string]float64

@@ -11,7 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
-// A Record holds the parts of a checkpoint, beside arrays, that all learners have.
+// A Record holds what every learner's checkpoint contains, apart from arrays.
 type Record struct {
 	Algo      string
 	Spec      models.Spec // of the network
@@ -21,7 +21,7 @@ type Record struct {
 	Timesteps int // environment steps observed
 }
 
-// NewFile returns a checkpoint of a model learned in e, with the parameters.
+// NewFile returns a checkpoint of a model that was trained in e, with the parameters.
 func (e EnvInfo) NewFile(r Record, params []models.Param) (models.File, error) {
 	meta, err := e.Checkpoint(r.Algo, r.Spec)
 	if err != nil {
@@ -92,8 +92,8 @@ func Source(f models.File) (src pcg.Source, err error) {
 	return src, nil
 }
 
-// Blank returns params with values of 0 in memory of their own. Learners read a checkpoint into them
-// before they know that it is whole.
+// Blank returns copies of params with values of 0. Learners first read a checkpoint into them, so
+// that a damaged file leaves the learner unchanged.
 func Blank(params []models.Param) []models.Param {
 	params = slices.Clone(params)
 	for i := range params {

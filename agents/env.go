@@ -16,7 +16,7 @@ type EnvInfo struct {
 	NumEnvs  int // rows of a batch
 }
 
-// Checkpoint returns the description of a model that algo learned in e.
+// Checkpoint returns the description of a model that algo trained in e.
 func (e EnvInfo) Checkpoint(algo string, spec models.Spec) (models.Checkpoint, error) {
 	kwargs, err := json.Marshal(e.Kwargs)
 	if err != nil {

@@ -7,7 +7,7 @@ type Hyperparameter struct {
 	Name  string // as in files
 	Value any    // an int or a float64
 	OK    bool
-	Range string // as an error names it, such as "above 0"
+	Range string // for errors, such as "above 0"
 }
 
 // Above is a hyperparameter that must be greater than low.
@@ -15,7 +15,7 @@ func Above(name string, v, low float64) Hyperparameter {
 	return Hyperparameter{name, v, v > low, fmt.Sprintf("above %v", low)}
 }
 
-// maxCount bounds whole numbers: more of anything fits in no memory and ends in no time.
+// maxCount bounds whole numbers. Larger values would exhaust memory or never finish.
 const maxCount = 1_000_000_000
 
 // AtLeast is a hyperparameter that must not be less than low, and if it is a whole number not more than 10⁹.

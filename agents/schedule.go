@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A Schedule is a hyperparameter that may fall linearly to 0 over the training, such as a
-// learning rate. Its text form is RL Zoo's: "0.001", or "lin_0.001" for the linear one.
+// A Schedule is a hyperparameter that is constant or falls linearly to 0 over the training, such as
+// a learning rate. Its text form is RL Zoo's: "0.001" or "lin_0.001".
 type Schedule struct {
 	Initial float64
 	Linear  bool
@@ -17,18 +17,18 @@ type Schedule struct {
 
 // Horizon holds the length of a training, over which linear schedules fall. Configurations of learners embed it.
 type Horizon struct {
-	TotalTimesteps int `json:"-"` // or gradient steps, of learners from recorded transitions
+	TotalTimesteps int `json:"-"` // gradient steps, for learners from recorded transitions
 }
 
 // SetTotalTimesteps sets TotalTimesteps.
 func (h *Horizon) SetTotalTimesteps(n int) { h.TotalTimesteps = n }
 
-// Remaining returns which part of the training is left after so many timesteps, for [Schedule.At].
+// Remaining returns the share of the training left after the given timesteps, for [Schedule.At].
 func (h *Horizon) Remaining(timesteps int) float64 {
 	return 1 - float64(timesteps)/float64(h.TotalTimesteps)
 }
 
-// Constant returns the schedule that is always v.
+// Constant returns a constant schedule.
 func Constant(v float64) Schedule { return Schedule{Initial: v} }
 
 // At returns the value with progressRemaining of the training left, from 1 down to 0.

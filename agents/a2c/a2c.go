@@ -36,8 +36,8 @@ import (
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "a2c"
 
-// NetworkSpec returns the network of cfg: separate towers for policy and value, with
-// orthogonal initialization with gains √2, 0.01 and 1.
+// NetworkSpec returns the network of cfg: separate towers for policy and value, initialized
+// orthogonally with gains √2, 0.01 and 1.
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.ActorCritic(obs, act)
 }
@@ -49,13 +49,13 @@ type Learner struct {
 	actor     *onpolicy.Actor     // network, optimizer, normalization, random numbers, counters
 	collector *onpolicy.Collector // fills the rollout
 	dOut      []float32
-	out       []float32 // outputs of the rollout's rows
+	out       []float32 // the network's outputs for the rollout's rows
 	losses    []onpolicy.Losses
 	dists     []distribution.Distribution
-	block     func(worker, block int) // of the losses
+	block     func(worker, block int) // blockLosses
 }
 
-// blockRows is the number of rows whose losses a worker takes at a time.
+// blockRows is the number of rows whose losses a worker computes at a time.
 const blockRows = 64
 
 var _ imitation.Learner = (*Learner)(nil)

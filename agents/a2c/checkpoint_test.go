@@ -33,5 +33,5 @@ func TestLoadRefusesAnotherOptimizer(t *testing.T) {
 	other.Train(32)
 	r := newRun(t, envcheck.Identity(5), 2, tiny(), 1)
 	r.Train(16)
-	r.CheckRefuses(other.Saved(), models.ErrMismatch, "optimizer.square_avg")
+	r.CheckRejects(other.Saved(), models.ErrMismatch, "optimizer.square_avg")
 }

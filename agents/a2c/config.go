@@ -19,7 +19,7 @@ type Config struct {
 	VfCoef             float64         `json:"vf_coef"`             // weight of the value loss; default 0.5
 	MaxGradNorm        float64         `json:"max_grad_norm"`       // bound of the gradient's norm; default 0.5
 	RMSPropEps         float64         `json:"rms_prop_eps"`        // ε of RMSprop; default 1e-5
-	UseRMSProp         bool            `json:"use_rms_prop"`        // or else Adam, with ε = 1e-5; default true
+	UseRMSProp         bool            `json:"use_rms_prop"`        // false: Adam with ε = 1e-5; default true
 	NormalizeAdvantage bool            `json:"normalize_advantage"` // over each rollout; default false
 	policies.Network
 	normalize.Normalization

@@ -57,7 +57,7 @@ func (s *Stub) Forward(obs []float32, n int) ([]float32, error) {
 	if s.Err != nil {
 		return nil, s.Err
 	}
-	s.out = s.out[:0] // valid until the next Forward, as the interface has it
+	s.out = s.out[:0] // valid until the next Forward, as for any Network
 	size := len(obs) / n
 	for i := range n {
 		s.out = append(s.out, s.Outputs(obs[i*size:(i+1)*size], s.Theta())...)
@@ -86,8 +86,8 @@ func Env(actions, n int) agents.EnvInfo {
 	return agents.EnvInfo{ID: "toy/Stub-v0", Obs: space.NewBox(-100, 100, 1), Act: space.Discrete{N: actions}, NumEnvs: n}
 }
 
-// BatchOf returns a batch of one-number observations, with everything permitted and no
-// episode's end.
+// BatchOf returns a batch of one-number observations, in which all actions are permitted and no
+// episode ends.
 func BatchOf(actions int, obs ...float32) *envs.Batch {
 	n := len(obs)
 	b := &envs.Batch{
@@ -100,7 +100,7 @@ func BatchOf(actions int, obs ...float32) *envs.Batch {
 	return b
 }
 
-// NewVec returns n environments, which the test's end closes, and their first batch.
+// NewVec returns n environments and their first batch. The test closes them when it ends.
 func NewVec(t *testing.T, spec *envs.Spec, n int) (*envs.Vec, *envs.Batch) {
 	t.Helper()
 	v, err := envs.NewVec(spec, n, envs.VecOptions{Autoreset: envs.SameStep})
@@ -138,9 +138,9 @@ func Step(t *testing.T, l Observer, v *envs.Vec, b *envs.Batch, actions []float3
 	return next
 }
 
-// CheckRefusesRewards gives new learners of three environments of Env a reward that is not finite,
+// CheckRejectsRewards gives new learners of three environments of Env a reward that is not finite,
 // and checks that Observe rejects it.
-func CheckRefusesRewards[L interface {
+func CheckRejectsRewards[L interface {
 	Observer
 	NumTimesteps() int
 }](t *testing.T, newLearner func() L, check func(l L)) {

@@ -95,19 +95,19 @@ func CheckDescribes[L Learner, C any](t *testing.T, algo string, config C, run f
 	}
 }
 
-// A Refusal is a file that Load must reject.
-type Refusal struct {
+// A RejectedFile is a file that Load must reject.
+type RejectedFile struct {
 	Name  string
 	File  []byte
 	Is    error    // what the error wraps
 	Parts []string // of its message
 }
 
-// CheckRefusals lets learners load checkpoints of others. The function run makes two environments
+// CheckRejectedFiles lets learners load checkpoints of others. The function run makes two environments
 // and a learner whose network has one hidden layer of the given width; bias is the name of the
 // network's last parameter. more, unless nil, returns further refusals, given a valid checkpoint:
 // of a learner in Identity(5) with width 4 after 32 timesteps.
-func CheckRefusals[L Learner](t *testing.T, bias string, run func(t *testing.T, spec *envs.Spec, width int, seed uint64) *Run[L], more func(same []byte) []Refusal) {
+func CheckRejectedFiles[L Learner](t *testing.T, bias string, run func(t *testing.T, spec *envs.Spec, width int, seed uint64) *Run[L], more func(same []byte) []RejectedFile) {
 	t.Helper()
 	saved := func(spec *envs.Spec, width int) []byte {
 		r := run(t, spec, width, 3)
@@ -115,11 +115,11 @@ func CheckRefusals[L Learner](t *testing.T, bias string, run func(t *testing.T, 
 		return r.Saved()
 	}
 	same := saved(envcheck.Identity(5), 4)
-	cases := append(ofAnother(t, same, bias), broken(same)...)
+	cases := append(mismatched(t, same, bias), broken(same)...)
 	cases = append(cases,
-		Refusal{"environment", saved(envcheck.Timing(8, 0), 4), models.ErrMismatch, []string{"environment", "toy/Timing-v0", "toy/Identity-v0"}},
-		Refusal{"observation space", saved(envcheck.Identity(4), 4), models.ErrMismatch, []string{"observation space", "[4]", "[5]"}},
-		Refusal{"network", saved(envcheck.Identity(5), 6), models.ErrMismatch, []string{"network", "[6]", "[4]"}},
+		RejectedFile{"environment", saved(envcheck.Timing(8, 0), 4), models.ErrMismatch, []string{"environment", "toy/Timing-v0", "toy/Identity-v0"}},
+		RejectedFile{"observation space", saved(envcheck.Identity(4), 4), models.ErrMismatch, []string{"observation space", "[4]", "[5]"}},
+		RejectedFile{"network", saved(envcheck.Identity(5), 6), models.ErrMismatch, []string{"network", "[6]", "[4]"}},
 	)
 	if more != nil {
 		cases = append(cases, more(same)...)
@@ -128,13 +128,13 @@ func CheckRefusals[L Learner](t *testing.T, bias string, run func(t *testing.T, 
 		t.Run(tc.Name, func(t *testing.T) {
 			r := run(t, envcheck.Identity(5), 4, 1)
 			r.Train(16)
-			r.CheckRefuses(tc.File, tc.Is, tc.Parts...)
+			r.CheckRejects(tc.File, tc.Is, tc.Parts...)
 		})
 	}
 }
 
-// ofAnother returns checkpoints that describe another learner, or describe this one in part.
-func ofAnother(t *testing.T, same []byte, bias string) []Refusal {
+// mismatched returns checkpoints that describe another learner, or this one incompletely.
+func mismatched(t *testing.T, same []byte, bias string) []RejectedFile {
 	t.Helper()
 	algo, another := Parse(t, same).Meta.Algo, "dqn"
 	if algo == another {
@@ -142,7 +142,7 @@ func ofAnother(t *testing.T, same []byte, bias string) []Refusal {
 	}
 	edit := func(change func(f *models.File)) []byte { return Edited(t, same, change) }
 	without := func(name string) []byte { return Without(t, same, name) }
-	return []Refusal{
+	return []RejectedFile{
 		{"action space", edit(func(f *models.File) { f.Meta.ActionSpace = `{"kind":"discrete","n":[9]}` }), models.ErrMismatch, []string{"action space", "[9]", "[5]"}},
 		{"algorithm", edit(func(f *models.File) { f.Meta.Algo = another }), models.ErrMismatch, []string{"algorithm", another, algo}},
 		{"no state", edit(func(f *models.File) { f.Meta.State = nil }), models.ErrMismatch, []string{"state"}},
@@ -164,9 +164,9 @@ func ofAnother(t *testing.T, same []byte, bias string) []Refusal {
 	}
 }
 
-// broken returns files that are no checkpoints.
-func broken(same []byte) []Refusal {
-	return []Refusal{
+// broken returns files that are not checkpoints.
+func broken(same []byte) []RejectedFile {
+	return []RejectedFile{
 		{"empty", nil, safetensors.ErrCorrupt, nil},
 		{"cut off in the length", same[:7], safetensors.ErrCorrupt, nil},
 		{"cut off in the header", same[:100], safetensors.ErrCorrupt, nil},
@@ -175,9 +175,9 @@ func broken(same []byte) []Refusal {
 	}
 }
 
-// CheckRefuses loads a file and checks that the error wraps is and names the parts, and that the
+// CheckRejects loads a file and checks that the error wraps is and names the parts, and that the
 // learner is unchanged.
-func (r *Run[L]) CheckRefuses(file []byte, is error, parts ...string) {
+func (r *Run[L]) CheckRejects(file []byte, is error, parts ...string) {
 	r.T.Helper()
 	before := r.Saved()
 	err := r.L.Load(bytes.NewReader(file))
@@ -194,8 +194,8 @@ func (r *Run[L]) CheckRefuses(file []byte, is error, parts ...string) {
 	}
 }
 
-// CheckReadersError loads from a reader that fails, and checks that Load returns its error.
-func (r *Run[L]) CheckReadersError() {
+// CheckReadError loads from a reader that fails, and checks that Load returns its error.
+func (r *Run[L]) CheckReadError() {
 	r.T.Helper()
 	broken := errors.New("broken")
 	if err := r.L.Load(io.MultiReader(bytes.NewReader(r.Saved()[:50]), failing{broken})); !errors.Is(err, broken) {
@@ -221,8 +221,8 @@ func (r *Run[L]) CheckLoads(file []byte, timesteps int) {
 	}
 }
 
-// CheckPolicy compares 50 actions of the policy of a checkpoint with those of the learner's
-// greedy one.
+// CheckPolicy compares 50 actions of a checkpoint's policy with those of the learner's greedy
+// policy.
 func (r *Run[L]) CheckPolicy(policy agents.Policy) {
 	r.T.Helper()
 	greedy := r.L.Greedy()

@@ -2,8 +2,9 @@ package agentstest
 
 import "testing"
 
-// CheckConfigs makes learners with right hyperparameters, also after the change bounds, and checks
-// that New accepts them; then with each of the wrong changes, and compares the whole error.
+// CheckConfigs checks that newLearner accepts the hyperparameters right, also after the change
+// bounds, and rejects them after each of the changes wrong. The keys of wrong are the whole texts
+// of the errors.
 func CheckConfigs[C any](t *testing.T, right C, newLearner func(cfg C) error, bounds func(cfg *C), wrong map[string]func(cfg *C)) {
 	t.Helper()
 	if err := newLearner(right); err != nil {

@@ -22,7 +22,7 @@ type OfflineLearner interface {
 	Record(t replay.Transitions) (int, error)
 }
 
-// Recorded returns n random transitions in the spaces, with masks where actions have some.
+// Recorded returns n random transitions in the spaces, with masks if the action space has some.
 func Recorded(obs, act space.Space, n int, seed uint64) replay.Transitions {
 	var t replay.Transitions
 	rng := rand.New(pcg.New(seed))
@@ -38,7 +38,7 @@ func Recorded(obs, act space.Space, n int, seed uint64) replay.Transitions {
 			mask[k] = true
 		}
 		t.NextMask = append(t.NextMask, mask...)
-		if d, ok := act.(space.Discrete); ok { // others keep everything permitted
+		if d, ok := act.(space.Discrete); ok { // all values of other spaces stay permitted
 			for k := range mask {
 				mask[k] = k == int(action[0]) || k == d.N-1
 			}
@@ -50,9 +50,9 @@ func Recorded(obs, act space.Space, n int, seed uint64) replay.Transitions {
 	return t
 }
 
-// CheckOffline checks a learner from recorded transitions: equal seeds end in equal bytes and others do
-// not; a run that is saved and loaded in the middle ends as one that is not; without transitions an update
-// is an error, and so is a further one from an environment.
+// CheckOffline checks a learner from recorded transitions: equal seeds give equal checkpoints and other seeds do not; a
+// run resumed from a checkpoint ends like an uninterrupted one; Update without transitions is an error, and so is
+// Observe.
 func CheckOffline[L OfflineLearner](t *testing.T, env agents.EnvInfo, build func(seed uint64) (L, error)) {
 	t.Helper()
 	data := Recorded(env.Obs, env.Act, 50, 3)
@@ -112,7 +112,7 @@ func CheckOffline[L OfflineLearner](t *testing.T, env agents.EnvInfo, build func
 	}
 }
 
-// Played returns the transitions of a policy in v from the batch b on, one environment after another.
+// Played lets a policy play in v from batch b on, and returns the transitions, one environment after another.
 func Played(t *testing.T, v *envs.Vec, b *envs.Batch, p agents.Policy, steps int) replay.Transitions {
 	t.Helper()
 	_, act := v.Spaces()

@@ -28,7 +28,7 @@ type Run[L Learner] struct {
 	L       L
 	Batch   *envs.Batch
 	Actions []float32
-	Returns []float64 // of the episodes that ended
+	Returns []float64 // of the completed episodes
 }
 
 // NewRun makes n environments and a learner in them, all from seed.
@@ -80,7 +80,7 @@ func (a Algorithm[C, L]) NewStub(t *testing.T, cfg C, net *Stub, n int) L {
 	return l
 }
 
-// Network returns a network with weights drawn from seed, which the test's end closes.
+// Network returns a network with weights drawn from seed. The test closes it when it ends.
 func Network(t *testing.T, spec models.Spec, seed uint64) models.Network {
 	t.Helper()
 	net, err := fused.New(spec, rand.New(pcg.New(seed)))

@@ -32,8 +32,8 @@ func SB3Cases[R any](t *testing.T, file string) map[string]R {
 	return cases
 }
 
-// CheckSB3 compares what learn makes of each configuration with the case of the same name in a file
-// that a script in testdata wrote. Each configuration has one case.
+// CheckSB3 compares the result of learn for each configuration with the case of the same name in a
+// file that a script in testdata wrote. Each configuration has one case.
 func CheckSB3[C, R any](t *testing.T, file string, configs map[string]C, learn func(t *testing.T, config C) R) {
 	t.Helper()
 	cases := SB3Cases[R](t, file)
@@ -117,7 +117,7 @@ type SB3Rollout struct {
 	Truncated [][2]int                    // further steps and environments
 }
 
-// Play lets a learner act and observe in the steps from …, up to but not including to.
+// Play lets a learner act and observe in the steps [from, to).
 func (r SB3Rollout) Play(t *testing.T, l Observer, from, to int) {
 	t.Helper()
 	actions := make([]float32, 2)
@@ -131,7 +131,7 @@ func (r SB3Rollout) Play(t *testing.T, l Observer, from, to int) {
 	}
 }
 
-// batch returns the batch before step t, to which step t-1 led.
+// batch returns the result of step t-1, on which step t acts.
 func (r SB3Rollout) batch(t int) *envs.Batch {
 	b := BatchOf(3, 0, 0)
 	b.Obs, b.FinalObs = nil, []float32{2, -1, 2, -1}

@@ -11,8 +11,8 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// WorkersAgree trains a learner in n environments with several numbers of workers, and wants checkpoints of equal bytes. Workers
-// that stay awake step the environments too, as they do in the trainer.
+// WorkersAgree trains a learner in n environments with different numbers of workers, and compares their checkpoints
+// byte for byte. Workers that stay awake step the environments too, as they do in the trainer.
 func (a Algorithm[C, L]) WorkersAgree(t *testing.T, spec *envs.Spec, n int, cfg C, steps int) {
 	t.Helper()
 	var want []byte

@@ -43,15 +43,15 @@ type Algorithm struct {
 	Name      string // in checkpoints, on the command line and in the names of folders
 	OffPolicy bool   // its learners implement OffPolicyLearner
 	Offline   bool   // its learners implement RecordedLearner, and play no environment
-	Timesteps int    // of a training by default; 0: the trainer's default
+	Timesteps int    // default of a training; 0: the trainer's default
 
 	// Defaults returns the default hyperparameters.
 	Defaults func() Config
 
 	// New returns a learner with hyperparameters that Defaults made, for the environments, over
-	// timesteps environment steps. It makes its networks by newNetwork, whose results the caller
-	// closes. Everything random but the networks' first parameters is drawn from seed. New leaves
-	// the hyperparameters as they are.
+	// timesteps environment steps. It makes its networks with newNetwork; the caller closes them.
+	// All random numbers come from seed, except the networks' first parameters. New does not change
+	// the hyperparameters.
 	New func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error)
 
 	// NewPolicy returns the greedy policy of a checkpoint, whose parameters net holds. The error
@@ -74,20 +74,20 @@ type Config interface {
 type OffPolicyConfig interface {
 	Config
 
-	// ReplayCheckpoints reports whether checkpoints hold the replay buffer, and after how many
-	// environment steps with an empty one learning begins.
+	// ReplayCheckpoints reports whether checkpoints hold the replay buffer, and the number of
+	// environment steps before learning begins with an empty buffer.
 	ReplayCheckpoints() (held bool, learningStarts int)
 }
 
 // NetworkBuilder makes a network with fresh parameters.
 type NetworkBuilder = func(models.Spec) (models.Network, error)
 
-// A Learner counts its timesteps. Those of All are an [imitation.Learner], too.
+// A Learner counts its timesteps. The learners of All implement [imitation.Learner], too.
 type Learner interface {
 	agents.Learner
 
-	// NumTimesteps returns the number of environment steps observed, or of an offline learner that of
-	// its gradient steps.
+	// NumTimesteps returns the number of environment steps observed; of an offline learner, the number of gradient
+	// steps.
 	NumTimesteps() int
 }
 
@@ -100,11 +100,11 @@ type RecordedLearner interface {
 	Record(t replay.Transitions) (int, error)
 }
 
-// An OffPolicyLearner learns from the actions of others as well.
+// An OffPolicyLearner also learns from the actions of other policies.
 type OffPolicyLearner interface {
 	RecordedLearner
 
-	// Take records that the given permitted actions are taken at b, in place of those of Act.
+	// Take records that another policy takes the given permitted actions at b. It replaces a call of Act.
 	Take(b *envs.Batch, actions []float32)
 }
 
@@ -212,8 +212,7 @@ func withTarget[C any, P pointer[C], L Learner](networkSpec func(c C, obs, act s
 	}
 }
 
-// offlineTimesteps are the gradient steps of a training by default: d3rlpy's examples have ten times as
-// many for images.
+// offlineTimesteps is the default number of gradient steps. d3rlpy's examples on images make ten times as many.
 const offlineTimesteps = 100_000
 
 // offlinePolicy describes an offline algorithm with one network.

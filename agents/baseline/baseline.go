@@ -27,9 +27,9 @@ func NewContext(ctx context.Context, v *envs.Vec, name string, seed uint64) (age
 	return &policy{ctx, r}, nil
 }
 
-// policy acts by the baseline's policy of each environment.
+// policy follows the baseline in each environment.
 type policy struct {
-	ctx      context.Context // for Act, which takes none
+	ctx      context.Context // Act takes no context
 	policies *envs.Policies
 }
 

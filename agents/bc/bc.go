@@ -3,7 +3,7 @@
 //
 //	[1] The policy maximizes the likelihood of the recorded actions: Pomerleau, "Efficient Training
 //	    of Artificial Neural Networks for Autonomous Navigation", Neural Computation 3(1), 1991.
-//	[2] A little entropy keeps the policy from certainty, as the library imitation has it (Gleave et
+//	[2] A small entropy bonus keeps the policy stochastic, as in the library imitation (Gleave et
 //	    al., arXiv:2211.11972).
 //	[3] The standard deviations of Box actions stay as they are: recorded actions without noise would
 //	    bring them to 0. The loss of the means is then the squared error.
@@ -144,10 +144,10 @@ func (l *Learner) gradient() (agents.Metrics, error) {
 // Greedy implements [agents.Learner].
 func (l *Learner) Greedy() agents.Policy { return withoutValues(l.actor.Greedy()) }
 
-// Save implements [agents.Learner]. The transitions are no part of it.
+// Save implements [agents.Learner]. The checkpoint does not contain the transitions.
 func (l *Learner) Save(w io.Writer) error { return l.actor.Save(w) }
 
-// Load implements [agents.Learner] by [onpolicy.Actor.Load]. The transitions stay.
+// Load implements [agents.Learner] by [onpolicy.Actor.Load]. It keeps the transitions.
 func (l *Learner) Load(r io.Reader) error { return l.actor.Load(r) }
 
 // NumTimesteps returns the number of gradient steps.
@@ -163,7 +163,7 @@ func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
 	return withoutValues(p), nil
 }
 
-// withoutValues hides the value of the network, which is not trained, from what would show it.
+// withoutValues hides the method Values: the value head is not trained.
 func withoutValues(p agents.Policy) agents.Policy {
 	return struct {
 		agents.Scorer

@@ -24,15 +24,15 @@ type Distribution struct {
 	known  known
 
 	n       int       // permitted actions
-	index   []int32   // of these, in rising order
+	index   []int32   // of them, ascending
 	whole   bool      // index holds all actions
-	logp, p []float64 // of these; logp is, in turn, l, l - highest and log p
-	highest float64   // logit
+	logp, p []float64 // of them; logp is first l, later log p
+	highest float64   // greatest logit
 	lse     float64   // log Σ exp(l - highest)
 	entropy float64
 }
 
-// known is the progress of the computation of a row.
+// known says which quantities of a row are computed.
 type known int
 
 const (
@@ -42,17 +42,17 @@ const (
 	haveEntropy
 )
 
-// New returns a distribution of n actions. Condition comes before all other methods.
+// New returns a distribution of n actions. Call Condition before all other methods.
 func New(n int) *Distribution {
 	return &Distribution{index: make([]int32, n), logp: make([]float64, n), p: make([]float64, n)}
 }
 
-// Condition reads a row of logits and its mask. Both must stay as they are while the distribution is
-// in use.
+// Condition reads a row of logits and its mask. Both must not change while the distribution is in
+// use.
 func (d *Distribution) Condition(row []float32, mask []bool) {
 	d.logits, d.mask, d.known = row[:len(d.index)], mask, haveLogits
 	d.gather()
-	// Comparisons of floats would be branches, which nothing predicts.
+	// Comparisons of floats would compile to branches, which are unpredictable here.
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, l := range d.logp[:d.n] {
 		low, high = min(low, ordered(l)), max(high, ordered(l))
@@ -80,7 +80,7 @@ func (d *Distribution) gather() {
 		d.n, d.whole = len(d.logits), true
 		return
 	}
-	// Slices of the loop's own stay in registers: a store could change those of d.
+	// Local slices stay in registers. Those of d would be loaded again after each store.
 	n, logits := 0, d.logits
 	mask, index, logp := d.mask[:len(logits)], d.index[:len(logits)], d.logp[:len(logits)]
 	for j, l := range logits {
@@ -99,13 +99,13 @@ func one(b bool) int {
 	return x
 }
 
-// ordered returns an integer that is the greater, the greater x is. NaN is beyond the infinities.
+// ordered maps floats to integers in the same order. NaN is beyond the infinities.
 func ordered(x float64) int64 { return order(int64(math.Float64bits(x))) }
 
-// order is its own inverse.
+// order maps the bits of a float to an integer in the order of floats. It is its own inverse.
 func order(bits int64) int64 { return bits ^ bits>>63&math.MaxInt64 }
 
-// drop removes the actions with a logit of -Inf, which are as good as masked out.
+// drop removes the actions with a logit of -Inf: their probability is 0, as if masked out.
 func (d *Distribution) drop() {
 	n := 0
 	for i, l := range d.logp[:d.n] {

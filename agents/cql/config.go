@@ -19,7 +19,7 @@ type Config struct {
 	NetArch              []int           `json:"net_arch"`               // widths of the hidden layers; default 256, 256
 	ActivationFn         string          `json:"activation_fn"`          // "relu" (default) or "tanh"
 	LayerNorm            bool            `json:"layer_norm"`             // between each hidden layer and its activation; default false
-	Pool                 string          `json:"pool"`                   // of nodes for waiting: "mean", "max" or "mean+max" (default)
+	Pool                 string          `json:"pool"`                   // pooling of nodes for the action that waits: "mean", "max" or "mean+max" (default)
 	agents.Horizon
 }
 

@@ -184,7 +184,7 @@ type state struct {
 	Updates int `json:"n_updates"`
 }
 
-// Save implements [agents.Learner]. The transitions are no part of it.
+// Save implements [agents.Learner]. The checkpoint does not contain the transitions.
 func (l *Learner) Save(w io.Writer) error {
 	f, err := l.env.NewFile(agents.Record{
 		Algo: Algo, Spec: l.spec, Config: l.cfg, State: state{l.updates}, Seed: l.seed, Timesteps: l.updates,

@@ -119,7 +119,7 @@ func TestBetaRisesToOne(t *testing.T) {
 }
 
 func TestObserveRefusesRewards(t *testing.T) {
-	agentstest.CheckRefusesRewards(t, func() *Learner {
+	agentstest.CheckRejectsRewards(t, func() *Learner {
 		return stubLearner(t, small(), 2, 3, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
 	}, func(l *Learner) {
 		if l.buf.Len() != 6 {

@@ -19,18 +19,18 @@ type counts struct {
 	Timesteps   int `json:"num_timesteps"` // environment steps observed
 	NUpdates    int `json:"n_updates"`     // gradient steps made
 	Steps       int `json:"n_calls"`       // steps of the vector of environments
-	SinceUpdate int `json:"since_update"`  // those of them since the last update was due
+	SinceUpdate int `json:"since_update"`  // Steps since the last update was due
 	BufferFrom  int `json:"buffer_from"`   // timestep at which the replay buffer was empty
 }
 
 var errNegative = errors.New("a number is negative")
 
-// Save implements [agents.Learner]. It may be called whenever an Act would come next. If
+// Save implements [agents.Learner]. Call it only when an Act would come next. If
 // CheckpointReplayBuffer is false, it saves as SaveWithoutReplayBuffer does.
 func (l *Learner) Save(w io.Writer) error { return l.save(w, l.cfg.CheckpointReplayBuffer) }
 
-// SaveWithoutReplayBuffer saves a model that is to be played, not trained. From such a checkpoint
-// training resumes as Stable-Baselines3 does from a model without its buffer, not bit for bit.
+// SaveWithoutReplayBuffer saves a model to play. A training resumes from it as in Stable-Baselines3
+// without a saved buffer: not bit for bit.
 func (l *Learner) SaveWithoutReplayBuffer(w io.Writer) error { return l.save(w, false) }
 
 func (l *Learner) save(w io.Writer, replayBuffer bool) error {
@@ -57,9 +57,8 @@ func (l *Learner) save(w io.Writer, replayBuffer bool) error {
 
 // Load implements [agents.Learner]. The checkpoint must be of the same environment, spaces and
 // network, and its replay buffer, if it has one, of the same size and number of environments;
-// hyperparameters are those given to New. Without a buffer, learning starts again
-// LearningStarts steps later, while exploration stays as it was. The learner is unchanged after an
-// error.
+// hyperparameters are those given to New. Without a buffer, learning starts again LearningStarts
+// steps later; exploration continues. The learner is unchanged after an error.
 func (l *Learner) Load(r io.Reader) error {
 	var s counts
 	f, err := l.env.ReadFile(r, Algo, l.spec, &s)
@@ -80,7 +79,7 @@ func (l *Learner) Load(r io.Reader) error {
 	if !replay.InCheckpoint(f) {
 		s.BufferFrom, s.SinceUpdate = s.Timesteps, 0
 	}
-	if err := l.nets.Load(f); err != nil { // the last that can fail
+	if err := l.nets.Load(f); err != nil { // last, since it can fail
 		return err
 	}
 	*l.src = restored

@@ -49,7 +49,7 @@ func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
 		cfg.NetArch = []int{width}
 		return newRun(t, spec, 2, cfg, seed)
 	}
-	agentstest.CheckRefusals(t, "q_net.q_net.2.bias", run, func(same []byte) []agentstest.Refusal {
+	agentstest.CheckRejectedFiles(t, "q_net.q_net.2.bias", run, func(same []byte) []agentstest.RejectedFile {
 		other := func(steps int, change func(*dqn.Config)) []byte {
 			cfg := tiny()
 			change(&cfg)
@@ -57,11 +57,11 @@ func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
 			r.Train(steps)
 			return r.Saved()
 		}
-		without := func(name string) agentstest.Refusal {
-			return agentstest.Refusal{Name: "no " + name, File: agentstest.Without(t, same, name), Is: models.ErrMismatch, Parts: []string{name}}
+		without := func(name string) agentstest.RejectedFile {
+			return agentstest.RejectedFile{Name: "no " + name, File: agentstest.Without(t, same, name), Is: models.ErrMismatch, Parts: []string{name}}
 		}
 		negative := agentstest.Edited(t, same, func(f *models.File) { f.Meta.State = []byte(`{"n_calls":-1}`) })
-		return []agentstest.Refusal{
+		return []agentstest.RejectedFile{
 			without("state.target.q_net.q_net.0.weight"),
 			{Name: "no rewards in the buffer", File: replayBuffer(t, same, func(f *safetensors.File) {
 				f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Name == "state.replay.reward" })
@@ -77,7 +77,7 @@ func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
 }
 
 func TestLoadPassesOnTheReadersError(t *testing.T) {
-	newRun(t, envcheck.Identity(5), 2, tiny(), 1).CheckReadersError()
+	newRun(t, envcheck.Identity(5), 2, tiny(), 1).CheckReadError()
 }
 
 // TestLoadForgetsTheRest loads between Act and Observe: what was chosen belongs to other

@@ -16,29 +16,29 @@ type Config struct {
 	BufferSize             int             `json:"buffer_size"`              // transitions kept, in at most MaxReplayBytes; default 1,000,000
 	LearningStarts         int             `json:"learning_starts"`          // environment steps of random actions before the first update; default 100
 	BatchSize              int             `json:"batch_size"`               // transitions of a gradient step; default 32
-	Tau                    float64         `json:"tau"`                      // share that the target network takes over, in (0, 1]; default 1
+	Tau                    float64         `json:"tau"`                      // weight of the online network in a target update, in (0, 1]; default 1
 	Gamma                  float64         `json:"gamma"`                    // discount, in [0, 1]; default 0.99
 	TrainFreq              int             `json:"train_freq"`               // steps of the vector of environments between updates; default 4
-	GradientSteps          int             `json:"gradient_steps"`           // of an update; -1: as many as transitions came in; default 1
+	GradientSteps          int             `json:"gradient_steps"`           // of an update; -1: one for each transition since the last update; default 1
 	NSteps                 int             `json:"n_steps"`                  // rewards in a return; default 1
-	TargetUpdateInterval   int             `json:"target_update_interval"`   // environment steps between changes of the target network; default 10,000
-	ExplorationFraction    float64         `json:"exploration_fraction"`     // of the training, over which ε falls; default 0.1
+	TargetUpdateInterval   int             `json:"target_update_interval"`   // environment steps between target updates; default 10,000
+	ExplorationFraction    float64         `json:"exploration_fraction"`     // part of the training over which ε falls; default 0.1
 	ExplorationInitialEps  float64         `json:"exploration_initial_eps"`  // first ε; default 1
 	ExplorationFinalEps    float64         `json:"exploration_final_eps"`    // last ε; default 0.05
-	ExplorationDecay       float64         `json:"exploration_decay"`        // factor of ε from each environment step to the next, in place of ExplorationFraction; default 0: none
+	ExplorationDecay       float64         `json:"exploration_decay"`        // ε is multiplied by it in each environment step, in place of ExplorationFraction; default 0: off
 	MaxGradNorm            float64         `json:"max_grad_norm"`            // bound of the gradient's norm; default 10
 	Policy                 string          `json:"policy"`                   // "MlpPolicy" (default), "NodePolicy", "SAGEPolicy" or "GCNPolicy"
 	NetArch                []int           `json:"net_arch"`                 // widths of the hidden layers; default 64, 64
 	ActivationFn           string          `json:"activation_fn"`            // "relu" (default) or "tanh"
 	LayerNorm              bool            `json:"layer_norm"`               // between each hidden layer and its activation; default false
-	Pool                   string          `json:"pool"`                     // of nodes for waiting and the state's value: "mean", "max" or "mean+max" (default)
+	Pool                   string          `json:"pool"`                     // pooling of nodes for the action that waits and the state's value: "mean", "max" or "mean+max" (default)
 	DoubleQ                bool            `json:"double_q"`                 // the online network chooses the target's action; default false
 	Dueling                bool            `json:"dueling"`                  // separate heads for value and advantages; default false
-	PrioritizedReplay      bool            `json:"prioritized_replay"`       // sampling by the size of errors; default false
+	PrioritizedReplay      bool            `json:"prioritized_replay"`       // sampling by the size of TD errors; default false
 	PrioritizedReplayAlpha float64         `json:"prioritized_replay_alpha"` // exponent of the priorities; default 0.6
 	PrioritizedReplayBeta0 float64         `json:"prioritized_replay_beta0"` // first exponent of the importance weights, in [0, 1], which rises to 1; default 0.4
-	PrioritizedReplayEps   float64         `json:"prioritized_replay_eps"`   // added to the size of an error; default 1e-6
-	CheckpointReplayBuffer bool            `json:"checkpoint_replay_buffer"` // Save writes the replay buffer, too, compressed; without it no resumed training is exact; default true
+	PrioritizedReplayEps   float64         `json:"prioritized_replay_eps"`   // added to the size of a TD error; default 1e-6
+	CheckpointReplayBuffer bool            `json:"checkpoint_replay_buffer"` // Save also writes the replay buffer, compressed; resuming is exact only with it; default true
 	agents.Horizon
 }
 
@@ -58,8 +58,8 @@ func Defaults() Config {
 // after any.
 func (c *Config) RolloutSteps(numEnvs int) int { return numEnvs }
 
-// ReplayCheckpoints reports whether checkpoints hold the replay buffer, and after how many
-// environment steps with an empty one learning begins.
+// ReplayCheckpoints reports whether checkpoints hold the replay buffer, and the number of
+// environment steps before learning begins with an empty buffer.
 func (c *Config) ReplayCheckpoints() (held bool, learningStarts int) {
 	return c.CheckpointReplayBuffer, c.LearningStarts
 }
@@ -96,9 +96,9 @@ func (c *Config) validate(numEnvs int) error {
 	return nil
 }
 
-// explorationRate returns ε when progressRemaining of the training, from 1 down to 0, is to
-// come: it falls linearly over the first ExplorationFraction or, with an ExplorationDecay, by
-// that factor with each environment step.
+// explorationRate returns ε with progressRemaining of the training left, from 1 down to 0. ε falls
+// linearly over the first ExplorationFraction or, with an ExplorationDecay, by that factor in each
+// environment step.
 func (c *Config) explorationRate(progressRemaining float64) float64 {
 	done := 1 - progressRemaining
 	if c.ExplorationDecay > 0 {

@@ -13,8 +13,8 @@
 //	[5] n-step returns: Hessel et al., "Rainbow", arXiv:1710.02298, section "Multi-step learning".
 //	[6] Prioritized replay: Schaul et al., arXiv:1511.05952, algorithm 1.
 //	[7] A time limit is no terminal state: Pardo et al., arXiv:1712.00378, section 3.
-//	[8] A mask holds for random actions, for greedy ones and in the target's maximum. Nothing is
-//	    ever learned of an action that is never permitted, so that its value would be noise.
+//	[8] Masks apply to random actions, to greedy ones and in the target's maximum. The value of
+//	    an action that is never permitted is never trained, so it would be noise.
 //	[9] Weights and biases start with PyTorch's default, as Stable-Baselines3 leaves it for DQN,
 //	    and not orthogonal. Action values then start near 0.
 //
@@ -59,7 +59,7 @@ type Learner struct {
 	buf  *replay.Buffer
 
 	counts counts
-	acted  bool // Act's choice awaits Observe
+	acted  bool // Observe has not followed Act yet
 
 	obs     []float32 // of the last Act
 	mask    []bool
@@ -72,7 +72,7 @@ type Learner struct {
 	next    []float32 // values of the next states
 	td      []float64
 	margin  float64 // of the teacher's actions, in Imitate only
-	right   float64 // share of the batch in which the teacher's action has the highest value, if margin is not 0
+	right   float64 // in Imitate only: share of the batch in which the teacher's action has the highest value
 }
 
 var _ agents.Learner = (*Learner)(nil)
@@ -159,9 +159,8 @@ func (l *Learner) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// Take records that another policy took the given permitted actions at b. It stands in for Act, draws
-// no random number, and Observe follows it. Q-learning learns from the actions of others as from its
-// own.
+// Take records that another policy took the given permitted actions at b. It replaces Act and draws no random number;
+// Observe follows. Q-learning is off-policy, and so learns from them as from its own actions.
 func (l *Learner) Take(b *envs.Batch, actions []float32) {
 	copy(l.obs, b.Obs)
 	copy(l.mask, b.Mask)

@@ -10,16 +10,16 @@ import (
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
-// imitateMargin is the margin of Hester et al.: the value of the teacher's action is to exceed all
-// others by it.
+// imitateMargin is the margin by which the value of the teacher's action should exceed all others,
+// as in Hester et al.
 const imitateMargin = 0.8
 
 var _ imitation.Learner = (*Learner)(nil)
 
-// Imitate implements [imitation.Learner] by the pre-training of DQfD. The teacher's transitions fill
-// the replay buffer, and gradient steps on them add a large margin loss to that of Q-learning: the
-// highest value of a permitted action, plus 0.8 for all but the teacher's, less the value of the
-// teacher's action. The transitions stay in the buffer, as any others, until newer ones replace them.
+// Imitate implements [imitation.Learner] by the pre-training of DQfD. The teacher's transitions fill the replay buffer,
+// and gradient steps on them add a large margin loss to that of Q-learning: the highest value of a permitted action,
+// plus 0.8 for all but the teacher's, less the value of the teacher's action. The transitions stay in the buffer until
+// newer ones replace them.
 //
 // Source: Hester et al., "Deep Q-learning from Demonstrations", arXiv:1704.03732, equations 2
 // and 3 with λ2 = 1. Two parts are left out: the L2 loss, and the training after the pre-training,
@@ -68,11 +68,11 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 			l.updateTarget()
 		}
 	}
-	l.nets.CopyToTarget() // training begins with both networks alike
+	l.nets.CopyToTarget() // training begins with equal networks
 	return agents.Metrics{"imitation/loss": sum.loss / sum.steps, "imitation/accuracy": sum.right / sum.steps}, nil
 }
 
-// imitated are sums over gradient steps.
+// imitated holds sums over gradient steps.
 type imitated struct{ loss, right, steps float64 }
 
 // marginLoss returns the large margin loss of row i of the batch with the action values q and the

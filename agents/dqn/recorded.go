@@ -9,9 +9,9 @@ import (
 )
 
 // Record fills the replay buffer with recorded transitions before the first Act, and returns how
-// many it took. Every environment gets equally many, so that fewer than NumEnvs are left over. They
-// count neither as timesteps nor for LearningStarts, and newer ones replace them when the buffer is
-// full. It is an error if they do not fit the buffer.
+// many it took. Every environment gets the same number, so that fewer than NumEnvs are left over.
+// Recorded transitions do not count as timesteps or towards LearningStarts, and newer ones replace
+// them when the buffer is full. It is an error if they do not fit into the buffer.
 func (l *Learner) Record(t replay.Transitions) (int, error) {
 	n, size, actions := len(l.actions), l.env.Obs.Size(), l.head.Actions
 	if err := t.Check(Algo, size, actions); err != nil {

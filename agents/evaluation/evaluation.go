@@ -51,15 +51,15 @@ func Play(ctx context.Context, v envs.VecEnv, policy agents.Policy, seeds []uint
 	return play(ctx, v, policy, b)
 }
 
-// Episodes are the beginnings of episodes that several policies play.
+// Episodes are started episodes, which several policies play from there.
 type Episodes struct {
 	v     *envs.Vec
 	seeds []uint64
-	saved *envs.Saved // nil begins them by their seeds
+	saved *envs.Saved // nil: Play resets to the seeds
 }
 
-// Begin begins the episodes of the seeds, one in each environment of v, and keeps their beginnings and what
-// baselines compute for them. Where environments cannot be copied, it keeps the seeds only.
+// Begin starts the episodes of the seeds, one in each environment of v, and saves the environments with the results
+// that baselines cache. If environments cannot be copied, it saves only the seeds.
 func Begin(ctx context.Context, v *envs.Vec, seeds []uint64) (*Episodes, error) {
 	e := &Episodes{v: v, seeds: seeds}
 	if v.CanClone() != nil {
@@ -74,7 +74,7 @@ func Begin(ctx context.Context, v *envs.Vec, seeds []uint64) (*Episodes, error) 
 	return e, err
 }
 
-// Play is the function of that name on the episodes, with equal results.
+// Play returns what the function Play returns for these seeds.
 func (e *Episodes) Play(ctx context.Context, policy agents.Policy) (*Result, error) {
 	if e.saved == nil {
 		return Play(ctx, e.v, policy, e.seeds)
@@ -86,7 +86,7 @@ func (e *Episodes) Play(ctx context.Context, policy agents.Policy) (*Result, err
 	return play(ctx, e.v, policy, b)
 }
 
-// play plays the episodes that b begins.
+// play plays the episodes whose first batch is b.
 func play(ctx context.Context, v envs.VecEnv, policy agents.Policy, b *envs.Batch) (*Result, error) {
 	if b.FinalObs == nil {
 		return nil, errors.New("evaluation: the environments do not reset in the mode SameStep")

@@ -3,8 +3,8 @@
 // formulas derive requests. It is a baseline for learned policies and learns nothing from rewards.
 //
 // It acts on observations of the option encoding:upstream, which hold amounts relative to the
-// target of upstream's recommender, and its actions have the same units. So it reads no more than
-// any policy.
+// target of upstream's recommender, and its actions have the same units. So it reads only what any
+// policy reads.
 //
 // Source: the earlier project planned an LSTM recommender (github.com/saeid93/smart-vpa) and did
 // not write it; the loss is that of quantile regression (Koenker and Bassett, "Regression
@@ -38,14 +38,14 @@ const (
 type Config struct {
 	LearningRate float64 `json:"learning_rate"` // of Adam; falls linearly to 0
 	Hidden       int     `json:"hidden"`        // cells of the LSTM
-	Horizon      int     `json:"horizon"`       // decisions that a forecast is of
+	Horizon      int     `json:"horizon"`       // decisions that a forecast covers
 	Episodes     int     `json:"episodes"`      // of training
 	Batch        int     `json:"batch"`         // episodes of a gradient step
 	Epochs       int     `json:"epochs"`        // passes over the episodes
 	MaxGradNorm  float64 `json:"max_grad_norm"` // bound of the gradient's norm
-	Quantile     float64 `json:"quantile"`      // of CPU usage that is requested, one of Quantiles
-	LimitRatio   float64 `json:"limit_ratio"`   // CPU limit over request: limits hold the highest quantile
-	Band         float64 `json:"band"`          // factor of the target within which pods are left alone
+	Quantile     float64 `json:"quantile"`      // of CPU usage, as request; one of Quantiles
+	LimitRatio   float64 `json:"limit_ratio"`   // CPU limit over request; limits are at least the highest quantile
+	Band         float64 `json:"band"`          // the updater keeps pods within this factor of the target
 }
 
 // Defaults returns the defaults: the median is the cheapest request where idle CPU and CPU above
@@ -73,14 +73,14 @@ func (c *Config) validate() error {
 // k8s/VerticalPodAutoscaler-v0.
 const (
 	obsSize     = 45
-	cpuUsed     = 0  // on a scale of cpuDoublings doublings
+	cpuUsed     = 0  // logarithmic, on a scale of cpuDoublings doublings
 	memUsed     = 8  // of memDoublings
-	dayPeak     = 5  // from used on
-	timeOfDay   = 16 // and three more: of the day and of the week
+	dayPeak     = 5  // offset from cpuUsed or memUsed
+	timeOfDay   = 16 // four elements: of the day and of the week
 	cpuRelative = 29 // used, requested, hour's peak and mean, day's peak, target in force, upstream's lower and upper
 	memRelative = 37
 
-	dayPeakRelative = 4 // from cpuRelative or memRelative on
+	dayPeakRelative = 4 // offset from cpuRelative or memRelative
 	cpuDoublings    = 17
 	memDoublings    = 20
 	actionSize      = 8 // lower, target, upper, uncapped of CPU, then of memory
@@ -114,7 +114,7 @@ func inputs(dst, obs []float32) {
 	}
 }
 
-// checkSpaces returns an error for environments with other observations than the recommender reads.
+// checkSpaces returns an error unless the spaces are those of the recommender's environment.
 func checkSpaces(obs, act int) error {
 	if obs != obsSize || act != actionSize {
 		return fmt.Errorf("forecast: observations of %d and actions of %d numbers, want %d and %d: k8s/VerticalPodAutoscaler-v0 with encoding:upstream",
@@ -123,8 +123,8 @@ func checkSpaces(obs, act int) error {
 	return nil
 }
 
-// Episodes holds observations of whole episodes, row-major of shape (Steps, N, observation).
-// Nothing may have been throttled or killed in them, so that usage is demand.
+// Episodes holds observations of whole episodes, row-major of shape (Steps, N, observation). No pod
+// may have been throttled or killed in them, so that usage equals demand.
 type Episodes struct {
 	Obs   []float32
 	Steps int
@@ -153,8 +153,7 @@ func NewTrainer(cfg Config, net models.Recurrent) (*Trainer, error) {
 }
 
 // Step makes one gradient step on the episodes and returns the mean pinball loss, in logarithms to
-// the base 4. For the last steps of an episode, the horizon ends with the episode; the very last
-// step has none.
+// the base 4. The horizon ends with the episode, so the last step has none.
 func (t *Trainer) Step(e Episodes) (float64, error) {
 	loss, err := t.Loss(e)
 	if err != nil {
@@ -220,7 +219,7 @@ func (t *Trainer) loss(e Episodes, out []float32) float64 {
 
 // demand returns the logarithm to the base 4 of the ratio of the usage at a later observation to
 // upstream's target now. It takes both relative to the day's peak: usage itself is often less than
-// a quarter of the target, where the observation cuts amounts relative to it off.
+// a quarter of the target, and the observation clips relative amounts there.
 func demand(now, then []float32, used, relative int, doublings float64) float64 {
 	return float64(now[relative+dayPeakRelative]) + doublings/2*float64(then[used]-now[used+dayPeak])
 }
@@ -236,11 +235,11 @@ func pinball(x, y, q, w float64, d *float32) float64 {
 	return (1 - q) * (x - y)
 }
 
-// Policy is the recommender. It must see every batch of its environments.
+// Policy is the recommender. It must act on every batch of its environments.
 type Policy struct {
 	cfg   Config
 	net   models.Recurrent
-	at    int // of the quantile that is requested
+	at    int // index of cfg.Quantile in Quantiles
 	in    []float32
 	state []float32
 	start []bool
@@ -293,10 +292,10 @@ func (p *Policy) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// recommend turns a forecast into an action. CPU is at the quantile, and at least so much that the
-// limit holds the highest quantile; memory is at its own quantile plus 15 %. Bounds are a band
-// around the targets. The action gives them as factors of upstream's bounds, which the observation
-// states relative to upstream's target.
+// recommend turns a forecast into an action. The CPU target is the quantile, or more if the limit
+// would otherwise be below the highest quantile; the memory target is its quantile plus 15 %.
+// Bounds are a band around the targets. The action expresses them as factors of upstream's bounds,
+// which the observation states relative to upstream's target.
 func (p *Policy) recommend(out, obs, action []float32) {
 	band := math.Log(p.cfg.Band) / math.Log(4)
 	cpu := float64(out[p.at])
@@ -313,7 +312,7 @@ func (p *Policy) recommend(out, obs, action []float32) {
 
 func element(x float64) float32 { return float32(min(max(x, -1), 1)) }
 
-// File returns the model file of a trained network for the environments that it was trained in.
+// File returns the model file of a network that was trained in env.
 func File(cfg Config, env agents.EnvInfo, net models.Network, seed uint64, steps int) (models.File, error) {
 	return env.NewFile(agents.Record{Algo: Algo, Spec: Spec(cfg.Hidden), Config: cfg, Seed: seed, Timesteps: steps}, net.Params())
 }

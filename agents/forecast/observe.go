@@ -24,7 +24,7 @@ func Observe(ctx context.Context, v *envs.Vec, p agents.Policy, b *envs.Batch) (
 		if b, err = v.Step(ctx, actions); err != nil {
 			return e, b, err
 		}
-		done = slices.Contains(b.Truncated, true) // all at once: episodes have one length
+		done = slices.Contains(b.Truncated, true) // all end at once: episodes have one length
 	}
 	return e, b, nil
 }

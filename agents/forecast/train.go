@@ -13,11 +13,10 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// teacher is the baseline whose episodes the network is trained on. All demand shows in them, as it never
-// throttles.
+// teacher is the baseline whose episodes the network is trained on. It never throttles, so usage equals demand.
 const teacher = "hindsight_max"
 
-// Training says what a forecaster is trained on.
+// Training configures the training of a forecaster.
 type Training struct {
 	Config
 	Spec        *envs.Spec
@@ -27,7 +26,7 @@ type Training struct {
 	RNG         *rand.Rand     // draws first weights and the order of batches
 }
 
-// Trained is a forecaster and how it was trained.
+// Trained is a forecaster with the losses of its training.
 type Trained struct {
 	File     models.File
 	Episodes int
@@ -35,8 +34,8 @@ type Trained struct {
 	HeldOut  float64   // loss on a batch of held-out episodes
 }
 
-// Run trains on episodes of the teacher, which it plays first. If ctx ends after that, it returns the
-// forecaster of the passes so far with the error of ctx.
+// Run trains on episodes of the teacher, which it plays first. If ctx ends during training, it returns the forecaster
+// so far with the error of ctx.
 func (t *Training) Run(ctx context.Context) (*Trained, error) {
 	v, b, p, err := t.open(ctx, t.Kwargs, t.Seed)
 	if err != nil {
@@ -79,7 +78,7 @@ func (t *Training) Run(ctx context.Context) (*Trained, error) {
 	return res, err
 }
 
-// passes makes the passes over the batches and takes the loss on held-out episodes.
+// passes makes the passes over the batches, and computes the loss on held-out episodes.
 func (t *Training) passes(ctx context.Context, trainer *Trainer, batches []Episodes, res *Trained) error {
 	for range t.Epochs {
 		sum := 0.0

@@ -12,18 +12,18 @@ import (
 
 // A Demonstration is a teacher in environments of its own.
 type Demonstration struct {
-	Envs    envs.VecEnv   // as many as the learner has, which reset in the mode SameStep
+	Envs    envs.VecEnv   // as many as the learner has, with autoreset mode SameStep
 	Teacher agents.Policy // of Envs
 	Steps   int           // of all environments together, rounded up to whole steps of the vector
 	Epochs  int           // passes of the learner over them
 	Seed    uint64        // of the episodes
 
-	// LearningRate of the gradient steps; linear schedules fall over the epochs. Zero takes the
-	// learner's own: that of its training for DQN, 0.001 for others.
+	// LearningRate of the gradient steps; linear schedules fall over the epochs. Zero selects the
+	// learner's default: the rate of its training for DQN, 0.001 for others.
 	LearningRate agents.Schedule
 }
 
-// A Learner is one that can imitate a teacher.
+// A Learner can imitate a teacher.
 type Learner interface {
 	agents.Learner
 
@@ -32,11 +32,11 @@ type Learner interface {
 	Imitate(ctx context.Context, d Demonstration) (agents.Metrics, error)
 }
 
-// StepsEach returns the steps of each environment.
-func (d Demonstration) StepsEach() int { return (d.Steps + d.Envs.NumEnvs() - 1) / d.Envs.NumEnvs() }
+// StepsPerEnv returns the steps of each environment.
+func (d Demonstration) StepsPerEnv() int { return (d.Steps + d.Envs.NumEnvs() - 1) / d.Envs.NumEnvs() }
 
-// Rate returns the learning rate of gradient step k of the given number, or other if the
-// demonstration has none.
+// Rate returns the learning rate of gradient step k of steps, or other if the demonstration has
+// none.
 func (d Demonstration) Rate(k, steps int, other float64) float64 {
 	if d.LearningRate == (agents.Schedule{}) {
 		return other
@@ -45,7 +45,7 @@ func (d Demonstration) Rate(k, steps int, other float64) float64 {
 }
 
 // Play lets the teacher play. It calls act with each batch and the teacher's actions, and observe
-// with the batch that they led to. A masked action is an error, since no learner could take it.
+// with the batch that they led to. A masked action is an error, since learners cannot take it.
 func (d Demonstration) Play(ctx context.Context, act func(b *envs.Batch, actions []float32), observe func(next *envs.Batch) error) error {
 	if d.Steps < 1 || d.Epochs < 1 {
 		return fmt.Errorf("imitation: %d steps and %d epochs, want at least 1 of each", d.Steps, d.Epochs)
@@ -56,7 +56,7 @@ func (d Demonstration) Play(ctx context.Context, act func(b *envs.Batch, actions
 	}
 	_, space := d.Envs.Spaces()
 	actions := make([]float32, d.Envs.NumEnvs()*space.Size())
-	for step := range d.StepsEach() {
+	for step := range d.StepsPerEnv() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

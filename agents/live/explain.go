@@ -9,16 +9,16 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// explainer is implemented by tasks that can explain what speaks for and against each node.
+// explainer is a task that can explain its decision, node by node.
 type explainer interface {
 	Explain(s *cluster.State) (columns []string, rows [][]string)
 }
 
-// Explain returns the properties of each node that matter for the decision on d's pod, as a table with a row for each node.
-// The last column is the reason why the node is masked out. Explain takes no decision. If the task explains nothing, there
-// are no columns.
+// Explain returns the properties of each node that matter for the decision on d's pod, as a table with a row for each
+// node. The last column is the reason why the node is masked out. Explain makes no decision. There are no columns if
+// the task is not an explainer.
 func (p *Policy) Explain(ctx context.Context, s *cluster.State, d envs.Decision) (columns []string, rows [][]string, err error) {
-	if _, err := p.Choose(ctx, s, d); err != nil && !errors.Is(err, ErrUnschedulable) { // which opens the policy for these nodes
+	if _, err := p.Choose(ctx, s, d); err != nil && !errors.Is(err, ErrUnschedulable) { // Choose opens the policy for these nodes
 		return nil, nil, err
 	}
 	if p.instance == nil {
@@ -32,7 +32,7 @@ func (p *Policy) Explain(ctx context.Context, s *cluster.State, d envs.Decision)
 	return columns, rows, nil
 }
 
-// Value returns the value that a model's critic gives the observation of the last Choose. ok is false without a critic.
+// Value returns the critic's value of the observation of the last Choose. ok is false if the policy has no critic.
 func (p *Policy) Value() (value float64, ok bool) {
 	if p.instance == nil {
 		return 0, false

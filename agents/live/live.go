@@ -1,7 +1,7 @@
 // Package live lets a trained model or a baseline place the pods of a running cluster. Its caller
-// describes the cluster as a [cluster.State]; an [envs.Live] task observes it by the code of its
-// environment's episodes. The package knows no API server. A program that imports it registers the
-// environments, by package envs/all.
+// describes the cluster as a [cluster.State]; an [envs.Live] task observes it with the code of its
+// environment's episodes. The package uses no API server. It imports envs/all, which registers the
+// environments.
 package live
 
 import (
@@ -27,12 +27,12 @@ const DefaultEnv = "k8s/PodBalance-v0"
 // ErrUnschedulable is returned by [Policy.Choose] for a pod that fits no node.
 var ErrUnschedulable = errors.New("live: the pod fits no node")
 
-// Args name a policy: a model or a baseline.
+// Args select a policy: a model or a baseline.
 type Args struct {
 	Model    string         `json:"model,omitempty"`    // file of a trained model
 	Baseline string         `json:"baseline,omitempty"` // name of a baseline of Env
 	Env      string         `json:"env,omitempty"`      // environment of the baseline; default DefaultEnv. A model names its own
-	Options  map[string]any `json:"options,omitempty"`  // of the environment; they win over those of the model's training
+	Options  map[string]any `json:"options,omitempty"`  // of the environment; they override those of the model's training
 }
 
 // Choice is a node for a pod.
@@ -40,8 +40,8 @@ type Choice struct {
 	Node    int32
 	Devices uint64 // bit i: the pod takes device i of the node
 
-	// Scores rates each node, NaN where the pod does not fit: a model's logits or action values; a
-	// baseline's 1 for its choice and 0 for the others. It is valid until the next Choose.
+	// Scores rates each node: a model's logits or action values, or 1 for a baseline's choice and 0
+	// for other nodes; NaN where the pod does not fit. It is valid until the next Choose.
 	Scores []float64
 }
 
@@ -55,7 +55,7 @@ type Policy struct {
 	instance *instance
 }
 
-// Open opens the policy for clusters of the given number of nodes. Choose follows when that
+// Open opens the policy for clusters of the given number of nodes. Choose reopens it when that
 // number changes. An error wraps that of the file, [models.ErrMismatch], [envs.ErrInvalidOption] or
 // [envs.ErrUnknownBaseline].
 func Open(args Args, nodes int) (*Policy, error) {
@@ -126,9 +126,9 @@ func (p *Policy) Env() *envs.Spec { return p.spec }
 // Options returns the options of the environment.
 func (p *Policy) Options() map[string]any { return maps.Clone(p.options) }
 
-// Choose lets the policy place the pod of d in s, which no other goroutine changes meanwhile. Nodes
-// that are cordoned in s are closed. Choose returns [ErrUnschedulable] if the pod fits no node, and an
-// error for a decision that the environment cannot take and for scores that are not finite.
+// Choose lets the policy place the pod of d in s. No other goroutine may change s meanwhile. Cordoned nodes of s are
+// excluded. Choose returns [ErrUnschedulable] if the pod fits no node, and an error for a decision that the environment
+// cannot take and for scores that are not finite.
 func (p *Policy) Choose(ctx context.Context, s *cluster.State, d envs.Decision) (Choice, error) {
 	if len(s.Nodes) == 0 {
 		return Choice{}, ErrUnschedulable
@@ -146,19 +146,19 @@ func (p *Policy) Choose(ctx context.Context, s *cluster.State, d envs.Decision) 
 	return p.instance.choose(ctx, s, d)
 }
 
-// Close frees the network. A Choose after it opens another.
+// Close frees the network. A later Choose opens it again.
 func (p *Policy) Close() error {
 	s := p.instance
 	p.instance = nil
 	return s.close()
 }
 
-// instance is the policy among a number of nodes.
+// instance is the policy for a fixed number of nodes.
 type instance struct {
 	nodes    int
 	task     envs.Live
 	baseline envs.Policy   // or nil
-	asked    bool          // the baseline has decided before
+	asked    bool          // the baseline has decided before; its first call starts an episode
 	policy   agents.Scorer // of a model, or nil
 	net      *fused.Network
 	batch    envs.Batch
@@ -200,7 +200,7 @@ func (s *instance) close() error {
 	return s.net.Close()
 }
 
-// choose asks the policy.
+// choose returns the policy's choice.
 func (s *instance) choose(ctx context.Context, state *cluster.State, d envs.Decision) (Choice, error) {
 	if err := s.task.Attend(state, d); err != nil {
 		return Choice{}, err
@@ -244,7 +244,7 @@ func (s *instance) follow(ctx context.Context, state *cluster.State) (int32, err
 	return node, nil
 }
 
-// rate returns the node of the highest score, of equal ones the first.
+// rate returns the node with the highest score, the first of equals.
 func (s *instance) rate(state *cluster.State) (int32, error) {
 	s.task.Observe(state, s.batch.Obs, s.batch.Mask)
 	if err := s.policy.Scores(&s.batch, s.logits); err != nil {

@@ -24,10 +24,10 @@ func OriginalID(id string) string {
 	return strings.TrimSuffix(id[:i], twinSuffix) + id[i:]
 }
 
-// readPolicy returns the policy of a checkpoint for an environment with these spaces, and its network,
-// which the caller closes. One over nodes serves any number of them.
+// readPolicy returns the policy of a checkpoint for an environment with these spaces, and its network, which the caller
+// closes. A policy over nodes accepts any number of nodes.
 func readPolicy(f models.File, obs, act space.Space) (agents.Scorer, *fused.Network, error) {
-	if err := trained.Adapt(&f, "", obs, act); err != nil { // findEnv has matched the environment: the file may name a twin
+	if err := trained.Adapt(&f, "", obs, act); err != nil { // findEnv has checked the environment; the file may name its twin
 		return nil, nil, err
 	}
 	p, net, err := trained.New(f)

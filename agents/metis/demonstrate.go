@@ -8,10 +8,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// EqualSplit returns the published demonstration in k8s/LRAHierarchical-v0, whose observation space is
-// obs: the sub-cluster with the fewest containers, of these
-// that with the fewest of the application, and of these a random one; in the first episode the
-// first.
+// EqualSplit returns the published demonstration in k8s/LRAHierarchical-v0, whose observation space is obs. It chooses
+// the sub-cluster with the fewest containers; among these, the one with the fewest containers of the application; among
+// these, a random one, or in the first episode the first.
 func EqualSplit(obs space.Space, seed uint64) Demonstrator {
 	shape := obs.(space.Dict).Fields[0].Space.Describe().Shape
 	fan, features := shape[0], shape[1]

@@ -1,23 +1,22 @@
-// Package metis implements the policy gradient of Metis and of the methods that it is compared with. It
-// plays one problem again and again and looks for the best episode; the learned policy is only the
-// means.
+// Package metis implements the policy gradient of Metis and of the methods that its paper compares it with. It plays
+// one problem repeatedly to find the best episode; the policy is only a means to that end.
 //
 // The comments cite these details by number:
 //
-//	[1] The return of an episode is the weight of each of its steps, without discount: REINFORCE.
+//	[1] REINFORCE: the undiscounted return of an episode weights each of its steps.
 //	[2] Returns are normalized over the steps of an update; there is no critic and no clipping.
 //	[3] The first episodes are demonstrations. An update learns from them as from any other.
 //	[4] Every update learns from some demonstrations again, while the best of them is not far
 //	    below the best episode.
 //	[5] Replay of the best trajectories: the buffer keeps an episode within a range of the best, a
 //	    new best empties it, and each update learns from some of them again.
-//	[6] When the buffer keeps many, the range narrows and only the first and the last of them stay.
-//	[7] Ours: an episode repeats the best one but for a share of its steps, at which the policy
-//	    decides. A change of all of hundreds of decisions at once, with one return for them, hardly
-//	    ever finds anything better.
+//	[6] When the buffer holds many episodes, the range narrows and only the first and last ones stay.
+//	[7] Added here: an episode repeats the best one, except for a share of its steps at which the
+//	    policy decides. Changing hundreds of decisions at once, with one return for all, hardly
+//	    ever finds a better episode.
 //
-// Deviations: replayed returns are compared with those of the current update, while the artefact kept
-// the difference from the best at their time; actions are masked.
+// Deviations: replayed returns are normalized with those of the current update, while the artefact stores their
+// difference from the best return at that time; actions are masked.
 //
 // Source: L. Wang et al., "Metis: Learning to Schedule Long-Running Applications in Shared
 // Container Clusters at Scale", SC'20, sections IV and V, and its artefact.
@@ -41,7 +40,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
-// algo names the algorithm of the checkpoints: that of package reinforce, which reads them.
+// algo is the algorithm in the checkpoints: package reinforce reads them.
 const algo = "reinforce"
 
 // Config holds the hyperparameters.
@@ -56,27 +55,27 @@ type Config struct {
 
 // Constants of the published method.
 const (
-	demosAgain  = 3    // demonstrations of an update [4]
-	demoWorth   = 0.95 // of the best, below which no demonstration is learned from again [4]
-	replayAgain = 10   // kept episodes of an update [5]
-	replayRange = 1.02 // a return times it above the best is kept, at first [5]
+	demosAgain  = 3    // demonstrations replayed in an update [4]
+	demoWorth   = 0.95 // of the best return: the least return of demonstrations that are learned from again [4]
+	replayAgain = 10   // kept episodes replayed in an update [5]
+	replayRange = 1.02 // at first, an episode is kept if its return times this exceeds the best [5]
 	narrowest   = 1.001
 	narrowing   = 0.99 // of the range, every narrowEvery episodes [6]
 	narrowEvery = 100
 	replayMany  = 20 // kept episodes, above which the range narrows [6]
 )
 
-// High are the settings of the choice of sub-clusters: those published, but for [7].
+// High returns the settings for choosing sub-clusters: the published ones, except for [7].
 func High() Config {
 	c := published(0.015, 0.1, 31, true)
 	c.Explore = 0.02
 	return c
 }
 
-// Vanilla are those of a flat choice of nodes.
+// Vanilla returns the settings for a flat choice of nodes.
 func Vanilla() Config { return published(0.001, 0, 0, false) }
 
-// DivideAndConquer are those of a tree of choices without sub-schedulers.
+// DivideAndConquer returns the settings for a tree of choices without sub-schedulers.
 func DivideAndConquer() Config { return published(0.015, 0.01, 0, true) }
 
 func published(rate, entropy float64, demos int, replay bool) Config {
@@ -85,7 +84,7 @@ func published(rate, entropy float64, demos int, replay bool) Config {
 	return Config{LearningRate: rate, EntCoef: entropy, Demonstrations: demos, Replay: replay, Explore: 1, Network: n}
 }
 
-// A Demonstrator chooses an action of an episode, which counts from 0, by an observation and its
+// A Demonstrator chooses an action, given the number of the episode from 0, an observation and its
 // mask.
 type Demonstrator func(episode int, obs []float32, mask []bool) int
 
@@ -98,7 +97,7 @@ type Learner struct {
 	best   float64
 	leader *episode // with the return best
 	bestOf float64  // of demonstrations
-	width  float64  // of the range of returns that are kept
+	width  float64  // factor of the range of returns that are kept
 	played int
 	demos  []*episode
 	kept   []*episode
@@ -147,17 +146,16 @@ const chunkRows = 256
 // and the best return.
 type Progress func(episodes int, mean, best float64)
 
-// Run plays episodes until their number is reached, budget is over or ctx has ended. The environments of
-// v, in the mode Disabled, play one episode each, and an update follows. Run calls better at the end of
-// each episode that is better than all before, with the number of its environment, which still shows
-// it.
+// Run plays episodes until their number is reached, budget is spent or ctx has ended. The environments of v, with
+// autoreset mode Disabled, play one episode each; then an update follows. Run calls better at the end of each episode
+// that is better than all before, with the index of its environment, which is still in the episode's final state.
 func (l *Learner) Run(ctx context.Context, v *envs.Vec, episodes int, budget time.Duration, better func(env int, ret float64), progress Progress) error {
 	if v.Autoreset() != envs.Disabled {
 		return fmt.Errorf("metis: environments reset in the mode %v, want Disabled", v.Autoreset())
 	}
 	began := time.Now()
 	for l.played < episodes && time.Since(began) < budget && ctx.Err() == nil {
-		some, err := l.play(context.WithoutCancel(ctx), v, better) // whole episodes, for an update
+		some, err := l.play(context.WithoutCancel(ctx), v, better) // an update needs whole episodes
 		if err != nil {
 			return err
 		}
@@ -244,7 +242,7 @@ func (l *Learner) repeats(step int, mask []bool) bool {
 	return l.leader != nil && l.cfg.Explore < 1 && mask[int(l.leader.action[step])] && l.actor.Rng.Float64() >= l.cfg.Explore
 }
 
-// keep adds an episode to those that later updates learn from again.
+// keep adds an episode to those that later updates replay.
 func (l *Learner) keep(e *episode, demo bool, better func()) {
 	old := l.best
 	if e.ret > old {
@@ -263,7 +261,7 @@ func (l *Learner) keep(e *episode, demo bool, better func()) {
 	}
 }
 
-// learn makes one step of Adam on the episodes and on kept ones.
+// learn makes one step of Adam on the episodes and on replayed ones.
 func (l *Learner) learn(some []*episode) error {
 	if len(l.demos) > 0 && l.bestOf > demoWorth*l.best { // [4]
 		for range min(demosAgain, len(l.demos)) {

@@ -1,6 +1,6 @@
-// Package normalize scales observations and rewards by running statistics, as
-// Stable-Baselines3's VecNormalize does: observations to mean 0 and variance 1, rewards by the
-// deviation of the discounted return. Unlike there, the nodes of an observation share their statistics.
+// Package normalize scales observations and rewards by running statistics, as Stable-Baselines3's VecNormalize does:
+// observations to mean 0 and variance 1, rewards by the standard deviation of the discounted return. Unlike
+// VecNormalize, the nodes of an observation share their statistics.
 //
 // Source: Stable-Baselines3 2.9, common/vec_env/vec_normalize.py and
 // common/running_mean_std.py; the update of the moments is that of Chan, Golub and LeVeque,
@@ -42,10 +42,10 @@ func (c Normalization) Validate() error {
 // epsilon is added to variances before their root is taken.
 const epsilon = 1e-8
 
-// moments are running means and variances. Each number of a row belongs to one of them, or to none.
+// moments are running means and variances. Each number of a row belongs to one group of statistics, or to none.
 type moments struct {
-	of             []int // which of them a number of a row belongs to; -1: none
-	members        []int // numbers of a row that belong to each
+	of             []int // group of each number of a row; -1: none
+	members        []int // numbers of a row in each group
 	mean, variance []float64
 	count          float64 // of rows
 
@@ -93,7 +93,7 @@ func (m *moments) update(n int, x func(row, i int) float64) {
 	m.count = total
 }
 
-// each calls do for each element of n rows, with the index g of the statistics that it belongs to.
+// each calls do for each element of n rows, with its group g.
 func (m *moments) each(n int, do func(g, row, i int)) {
 	for r := range n {
 		for i, g := range m.of {
@@ -104,9 +104,9 @@ func (m *moments) each(n int, do func(g, row, i int)) {
 	}
 }
 
-// layout maps each number of an observation of spec to its moments: one for each number, except
-// that all nodes share one for each feature, so that the statistics, as the network, serve any
-// number of nodes. Edges, whose numbers are nodes, and their mask have none.
+// layout returns the group of each number of an observation of spec. Each number is a group of its
+// own, except that all nodes share one group for each feature: so the statistics fit any number of
+// nodes, like the network. Edges, which are indices of nodes, and their mask have none.
 func layout(spec models.Spec) []int {
 	of := make([]int, spec.Inputs)
 	if spec.Nodes == nil {
@@ -139,7 +139,7 @@ type Normalizer struct {
 	gamma   float64
 	obs     *moments
 	ret     *moments
-	returns []float64 // discounted, of each environment so far
+	returns []float64 // running discounted return of each environment
 	started bool
 }
 
@@ -193,8 +193,8 @@ func (z *Normalizer) seen(obs []float32) {
 	}
 }
 
-// Obs writes the normalized observations of src, which is any number of rows, to dst. Without
-// NormObs it copies them.
+// Obs writes the normalized observations of src, any number of rows, to dst. Without NormObs it
+// copies them.
 func (z *Normalizer) Obs(dst, src []float32) {
 	if !z.cfg.NormObs {
 		copy(dst, src)
@@ -216,8 +216,8 @@ func (z *Normalizer) Obs(dst, src []float32) {
 func (z *Normalizer) Restart() { clear(z.returns) }
 
 // Affine returns the scaling that Obs applies to each number: (x − mean)/std, within ±clip. Numbers
-// that Obs does not scale, which only observations with edges have, get mean 0 and deviation 1;
-// they are clipped as well.
+// that Obs does not scale, which only observations with edges have, get mean 0 and standard
+// deviation 1; Affine clips them as well.
 func (z *Normalizer) Affine() (mean, std []float32, clip float32) {
 	mean, std = make([]float32, len(z.obs.of)), make([]float32, len(z.obs.of))
 	for i, g := range z.obs.of {
@@ -243,7 +243,7 @@ const (
 	returnsTensor = models.StatePrefix + "returns"
 )
 
-// Save adds the settings and the statistics to a checkpoint, if anything is normalized.
+// Save adds the settings and the statistics to a checkpoint, if it normalizes anything.
 func (z *Normalizer) Save(f *models.File) error {
 	if !z.cfg.NormObs && !z.cfg.NormReward {
 		return nil

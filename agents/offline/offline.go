@@ -20,11 +20,11 @@ var (
 	ErrOnline = errors.New("offline: the learner takes no further transitions than those of Record")
 )
 
-// Data are transitions to learn from. A learner draws minibatches of them uniformly, with
-// replacement, so that its random generator alone says which come next.
+// Data are transitions to learn from. A learner draws minibatches uniformly, with replacement, so
+// that its random generator alone determines them.
 type Data struct {
 	replay.Transitions
-	obs, act, mask int // sizes of a row
+	obs, act, mask int // lengths of a row
 }
 
 // NewData checks transitions for a learner of algo in environments like env.

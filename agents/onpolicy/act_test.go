@@ -181,7 +181,7 @@ type counted struct{ *Collector }
 func (c counted) NumTimesteps() int { return c.actor.NumTimesteps() }
 
 func TestObserveRefusesRewards(t *testing.T) {
-	agentstest.CheckRefusesRewards(t, func() counted {
+	agentstest.CheckRejectsRewards(t, func() counted {
 		return counted{stubCollector(t, 8, agentstest.NewStub(2, prefersSecond), 3)}
 	}, func(l counted) {
 		if l.Buf.Step() != 2 {

@@ -36,7 +36,7 @@ type Actor struct {
 	Optimizer optim.Optimizer
 	Rng       *rand.Rand
 	Dist      distribution.Distribution
-	Team      *team.Team // the network's goroutines, for other work on many rows; nil without them
+	Team      *team.Team // the network's workers, shared with the learner; nil without them
 	Norm      *normalize.Normalizer
 	Value     int // offset of the value in an output row
 	NUpdates  int
@@ -52,13 +52,13 @@ type Actor struct {
 	dists        []distribution.Distribution
 }
 
-// State is further state of a learner, which only some have.
+// State is a learner's own part of a checkpoint; only some learners have one.
 type State interface {
 	// Save adds the state to a checkpoint.
 	Save(f *models.File)
 
-	// Load reads the state and returns a function that sets it. The caller runs it if nothing else
-	// fails. The error wraps [models.ErrMismatch].
+	// Load reads the state and returns a function that sets it. The caller calls commit if nothing
+	// else fails. The error wraps [models.ErrMismatch].
 	Load(f models.File) (commit func(), err error)
 }
 
@@ -71,7 +71,7 @@ type Settings struct {
 	Env       agents.EnvInfo
 	Spec      models.Spec
 	Net       models.Network // built from Spec
-	Seed      uint64         // of all that is random
+	Seed      uint64         // of all random numbers
 }
 
 // NewActor returns an Actor without an Optimizer, which the caller sets.
@@ -113,7 +113,7 @@ func (a *Actor) Dists() []distribution.Distribution {
 		}
 		d, err := distribution.New(a.Env.Act, a.spec)
 		if err != nil {
-			panic("onpolicy: unreachable: " + err.Error()) // NewActor made one
+			panic("onpolicy: unreachable: " + err.Error()) // NewActor did the same
 		}
 		a.dists = append(a.dists, d)
 	}
@@ -176,7 +176,7 @@ func (a *Actor) Save(w io.Writer) error {
 }
 
 // Load reads a checkpoint. It must be of the same environment, spaces, network, normalization and
-// optimizer. Other hyperparameters stay those of the Actor. After an error the Actor is unchanged.
+// optimizer. The Actor keeps its other hyperparameters. After an error the Actor is unchanged.
 func (a *Actor) Load(r io.Reader) error {
 	var s scalars
 	f, err := a.Env.ReadFile(r, a.Algo, a.spec, &s)
@@ -208,7 +208,7 @@ func (a *Actor) Load(r io.Reader) error {
 		return err
 	}
 	commit()
-	for i, p := range params { // only now, when nothing can fail
+	for i, p := range params { // nothing can fail from here on
 		copy(a.Params[i].Value, p.Value)
 	}
 	*a.src, *a.Norm = restored, *norm
@@ -220,11 +220,11 @@ func (a *Actor) Load(r io.Reader) error {
 func (a *Actor) Greedy() agents.Policy {
 	d, err := distribution.New(a.Env.Act, a.spec)
 	if err != nil {
-		panic("onpolicy: unreachable: " + err.Error()) // NewActor made one
+		panic("onpolicy: unreachable: " + err.Error()) // NewActor did the same
 	}
 	m, err := newMemory(a.Net, a.spec)
 	if err != nil {
-		panic("onpolicy: unreachable: " + err.Error()) // likewise
+		panic("onpolicy: unreachable: " + err.Error()) // NewActor did the same
 	}
 	g := &greedy{algo: a.Algo, memory: m, spec: a.spec, dist: d, norm: a.Norm, box: a.box, size: a.Env.Act.Size()}
 	_, g.discrete = a.Env.Act.(space.Discrete)
@@ -289,7 +289,7 @@ func (g *greedy) Sample(b *envs.Batch, rng *rand.Rand, actions []float32) error 
 	return g.act(b, rng, actions)
 }
 
-// act takes the most probable actions, or with an rng draws them.
+// act takes the most probable actions; with an rng, it samples.
 func (g *greedy) act(b *envs.Batch, rng *rand.Rand, actions []float32) error {
 	n, k := len(b.Reward), g.spec.Outputs()
 	out, err := g.memory.Step(g.normalized(b), b)
@@ -364,7 +364,7 @@ func (g *greedy) Values(b *envs.Batch, values []float32) error {
 // forward returns the network's outputs for the observations of b, normalized.
 func (g *greedy) forward(b *envs.Batch) ([]float32, error) { return g.memory.Step(g.normalized(b), b) }
 
-// normalized returns the observations of b as the network takes them.
+// normalized returns the observations of b as the network reads them.
 func (g *greedy) normalized(b *envs.Batch) []float32 {
 	if !g.norm.Active() {
 		return b.Obs

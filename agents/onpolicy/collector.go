@@ -16,23 +16,23 @@ import (
 // environment. Once Buf is full, the learner learns and clears Buf.
 type Collector struct {
 	Buf *rollout.Buffer
-	Seq *Sequences // of a recurrent network; nil of others
+	Seq *Sequences // of a recurrent network, else nil
 
 	actor  *Actor
 	final  []float32 // normalized final observations
 	reward []float64 // normalized rewards
 
-	// Of the step in work, for several workers. Each element of a discrete action takes one number.
+	// The current step, for several workers. Sampling an element of a discrete action consumes one word.
 	out, actions []float32
 	mask         []bool
 	words        []uint64
 	dists        []distribution.Distribution
-	drawn        []*drawn // of each worker
+	drawn        []*drawn // one for each worker
 	samplePart   func(worker, block int)
 }
 
-// Sequences let a recurrent network evaluate a rollout again: pieces of Steps steps of an environment,
-// with the state before each.
+// Sequences cut a rollout into pieces of Steps steps with the state before each, from which a recurrent network
+// evaluates them again.
 type Sequences struct {
 	Steps  int
 	Begins []bool      // (T, N): the step is the first of an episode
@@ -78,7 +78,7 @@ func (c *Collector) Act(b *envs.Batch, actions []float32) error {
 			copy(q.State[t/q.Steps], a.Memory.state)
 		}
 	}
-	defer a.Team.Rest() // environments step now
+	defer a.Team.Rest() // the environments step next
 	out, err := a.Memory.Step(obs, b)
 	if err != nil {
 		return fmt.Errorf("%s: act: %w", a.Algo, err)
@@ -107,12 +107,12 @@ func (c *Collector) Act(b *envs.Batch, actions []float32) error {
 
 const (
 	sampleRows = 16  // rows whose actions a worker samples together
-	minSampled = 256 // rows that are worth several workers
+	minSampled = 256 // fewer rows are sampled by one worker
 
-	minSampledAwake = 32 // likewise, if helpers stay awake
+	minSampledAwake = 32 // the same, if the workers stay awake
 )
 
-// sampleBlock samples a block of actions from the numbers that were drawn for them.
+// sampleBlock samples a block of actions from the words drawn for them.
 func (c *Collector) sampleBlock(worker, block int) {
 	lo, hi := team.Block(block, c.Buf.N, sampleRows)
 	d := c.drawn[worker]
@@ -120,7 +120,7 @@ func (c *Collector) sampleBlock(worker, block int) {
 	c.sample(c.dists[worker], d.rng, lo, hi)
 }
 
-// drawn is a [rand.Source] of numbers that were drawn before.
+// drawn is a [rand.Source] that returns words drawn before.
 type drawn struct {
 	words []uint64
 	rng   *rand.Rand // reads them
@@ -173,9 +173,9 @@ func (c *Collector) Observe(next *envs.Batch) error {
 	return nil
 }
 
-// bootstrap sets next values. For the step at rows from … it fills in the truncated rows, with the
-// value of the final observation. For the step before it fills in all other rows, with the values
-// of the next observations, which Act has just computed.
+// bootstrap sets next values. For the step whose rows begin at from, it sets truncated rows to the
+// value of the final observation. For the step before, it sets all other rows to the values of the
+// next observations, which Act has just computed.
 //
 // Source: Pardo et al., "Time Limits in Reinforcement Learning", arXiv:1712.00378, section 3.
 func (c *Collector) bootstrap(next *envs.Batch, from int) error {
@@ -183,7 +183,7 @@ func (c *Collector) bootstrap(next *envs.Batch, from int) error {
 	for i := range buf.N {
 		any = any || (next.Truncated[i] && !next.Terminated[i])
 	}
-	if from > 0 { // the values of this step's observations, for the step before
+	if from > 0 { // this step's values are the next values of the step before
 		for i := range buf.N {
 			if prev := from - buf.N + i; !buf.Terminated[prev] && !buf.Truncated[prev] {
 				buf.NextValue[prev] = buf.Value[from+i]

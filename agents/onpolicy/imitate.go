@@ -15,9 +15,9 @@ import (
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
-// Constants of imitation: the defaults of Adam and of the entropy's weight in the library
-// imitation (Gleave et al., arXiv:2211.11972, imitation/algorithms/bc.py), and the value's
-// weight of Stable-Baselines3.
+// Constants of imitation: learning rate and weight of the entropy bonus are the defaults of the
+// library imitation (Gleave et al., arXiv:2211.11972, imitation/algorithms/bc.py), the weight of
+// the value loss is that of Stable-Baselines3.
 const (
 	imitateRate      = 1e-3
 	imitateBatch     = 64
@@ -32,8 +32,8 @@ type Demonstrated struct {
 	Ends   []End  // steps whose returns are bootstrapped
 }
 
-// End is a step after which an episode was cut off, by the time limit or the end of the
-// demonstration, before the observation Obs.
+// End is a step after which the time limit or the end of the demonstration cut an episode off. Obs
+// is the observation after it.
 type End struct {
 	Row int
 	Obs []float32
@@ -42,7 +42,7 @@ type End struct {
 // Watch lets the teacher play and records its steps. Observations are normalized by the
 // statistics of all of them, rewards by those up to their step.
 func (a *Actor) Watch(ctx context.Context, d imitation.Demonstration) (*Demonstrated, error) {
-	buf := rollout.New(d.StepsEach(), a.Env.NumEnvs, a.Env.Obs.Size(), a.Env.Act.Size(), space.MaskSize(a.Env.Act))
+	buf := rollout.New(d.StepsPerEnv(), a.Env.NumEnvs, a.Env.Obs.Size(), a.Env.Act.Size(), space.MaskSize(a.Env.Act))
 	rec := &Demonstrated{Buffer: buf, Begins: make([]bool, buf.T*buf.N)}
 	reward := make([]float64, buf.N)
 	act := func(b *envs.Batch, actions []float32) {
@@ -85,7 +85,7 @@ func (a *Actor) Watch(ctx context.Context, d imitation.Demonstration) (*Demonstr
 	for _, e := range rec.Ends {
 		a.Norm.Obs(e.Obs, e.Obs)
 	}
-	a.Norm.Restart() // the environments of the training are others
+	a.Norm.Restart() // the training uses other environments
 	return rec, nil
 }
 
@@ -103,7 +103,7 @@ func (r *Demonstrated) Returns(gamma float64, value []float32) {
 // Imitate implements [imitation.Learner] by behavioural cloning: the policy maximizes the
 // likelihood of the teacher's actions under their masks, with a little entropy, and the value
 // learns the teacher's returns by least squares. The standard deviations of Box actions stay as
-// they are, since a teacher without noise would bring them to 0.
+// they are, since a deterministic teacher would drive them to 0.
 //
 // Source: Pomerleau, "Efficient Training of Artificial Neural Networks for Autonomous
 // Navigation", Neural Computation 3(1), 1991.
@@ -133,7 +133,7 @@ type cloning struct {
 	demo  imitation.Demonstration
 	step  int // gradient steps so far
 	adam  *optim.Adam
-	after []float32 // values of the observations of Ends
+	after []float32 // values of the observations of rec.Ends
 	sums  sums      // over the epoch
 
 	perm      []int
@@ -163,7 +163,7 @@ func (c *cloning) rowsEpoch(ctx context.Context) error {
 	}
 	c.rec.Returns(a.gamma, c.after)
 	c.shuffle(len(c.rec.Ret))
-	for from := 0; from+n <= len(c.perm); from += n { // a smaller rest has its turn in another epoch
+	for from := 0; from+n <= len(c.perm); from += n { // the incomplete last minibatch is dropped
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -272,20 +272,20 @@ func (c *cloning) learn(rows []int, out []float32, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: imitate: %w", c.actor.Algo, err)
 	}
-	c.adam.Step(c.demo.Rate(c.step, c.demo.Epochs*c.stepsEach(), imitateRate))
+	c.adam.Step(c.demo.Rate(c.step, c.demo.Epochs*c.stepsPerEpoch(), imitateRate))
 	c.step++
 	return nil
 }
 
-// stepsEach returns the gradient steps of an epoch.
-func (c *cloning) stepsEach() int {
+// stepsPerEpoch returns the gradient steps of an epoch.
+func (c *cloning) stepsPerEpoch() int {
 	if c.actor.Memory.Recurrent() {
 		return len(c.state)
 	}
 	return len(c.rec.Ret) / min(imitateBatch, len(c.rec.Ret))
 }
 
-// sums are over the steps of an epoch.
+// sums accumulates over the steps of an epoch.
 type sums struct{ negLogP, entropy, value, right, steps float64 }
 
 func (s *sums) metrics() agents.Metrics {

@@ -1,10 +1,10 @@
-// Package policies builds the networks of learners by the names of policies: those of
-// Stable-Baselines3 and further ones for graphs.
+// Package policies builds the networks of learners, given the name of a policy: those of
+// Stable-Baselines3 and further ones for nodes and graphs.
 //
-// An observation with nodes is a Dict with a leaf "nodes" of shape (N, F), one row for each
-// node, for actions Discrete(N), or Discrete(N+1) if the last action waits. Leaves "edges" of
-// shape (E, 2) and "edge_mask" of shape (E) make it a graph. The parameters of a policy over
-// nodes do not depend on N.
+// An observation with nodes is a Dict with a leaf "nodes" of shape (N, F), one row for each node,
+// for actions Discrete(N), or Discrete(N+1) if the last action waits. With leaves "edges" of shape
+// (E, 2) and "edge_mask" of shape (E) it is a graph. The parameters of a policy over nodes do not
+// depend on N.
 package policies
 
 import (
@@ -30,28 +30,27 @@ const (
 	SAGE = "SAGEPolicy" // layers that pass the mean of a node's neighbours to it
 	GCN  = "GCNPolicy"  // layers that pass the normalized sum
 
-	// Those of ppo_lstm only.
+	// Recurrent policies, for ppo_lstm only.
 	MlpLSTM  = "MlpLstmPolicy"  // an LSTM over the whole observation, then dense layers
 	NodeLSTM = "NodeLstmPolicy" // NodePolicy beside an LSTM over the rest of the observation and the pooled nodes
-	SAGELSTM = "SAGELstmPolicy" // SAGEPolicy with the same
-	GCNLSTM  = "GCNLstmPolicy"  // GCNPolicy with the same
+	SAGELSTM = "SAGELstmPolicy" // SAGEPolicy beside such an LSTM
+	GCNLSTM  = "GCNLstmPolicy"  // GCNPolicy beside such an LSTM
 )
 
-// layers maps policies over nodes to their kinds of layers, recurrent policies of ppo_lstm to the same
-// without LSTMs.
+// layers maps policies over nodes to their kinds of layers; recurrent maps recurrent policies to those without LSTMs.
 var (
 	layers    = map[string]string{Node: "", SAGE: models.SAGE, GCN: models.GCN}
 	recurrent = map[string]string{MlpLSTM: Mlp, NodeLSTM: Node, SAGELSTM: SAGE, GCNLSTM: GCN}
 )
 
-// Network are the hyperparameters of a learner's network.
+// Network holds the hyperparameters of a learner's network.
 type Network struct {
-	Policy       string  `json:"policy"`        // "MlpPolicy" (default), "NodePolicy", "SAGEPolicy" or "GCNPolicy"; of ppo_lstm those with "Lstm" in them
+	Policy       string  `json:"policy"`        // "MlpPolicy" (default), "NodePolicy", "SAGEPolicy" or "GCNPolicy"; for ppo_lstm, the recurrent ones
 	NetArch      []int   `json:"net_arch"`      // widths of the hidden layers of each tower; default 64, 64
 	ActivationFn string  `json:"activation_fn"` // "tanh" (default) or "relu"
 	LayerNorm    bool    `json:"layer_norm"`    // between each hidden layer and its activation; default false
 	LogStdInit   float64 `json:"log_std_init"`  // first logarithm of the standard deviations of Box actions; default 0
-	Pool         string  `json:"pool"`          // of nodes for value, waiting and LSTMs: "mean", "max" or "mean+max" (default)
+	Pool         string  `json:"pool"`          // pooling of nodes for value, the action that waits, and LSTMs: "mean", "max" or "mean+max" (default)
 }
 
 // Defaults returns the defaults of Stable-Baselines3's actor-critic policies.
@@ -81,7 +80,7 @@ func (n Network) actorCritic(policy string, obs, act space.Space) (models.Spec, 
 	return models.NodeActorCritic(obs.Size(), nodes, n.NetArch, n.ActivationFn, layer, n.Pool, wait), nil
 }
 
-// LSTM are the hyperparameters of policies with LSTMs, with the names and defaults of sb3-contrib.
+// LSTM holds the hyperparameters of policies with LSTMs, with the names and defaults of sb3-contrib.
 type LSTM struct {
 	LSTMHiddenSize   int  `json:"lstm_hidden_size"`   // cells of a layer; default 256
 	NLSTMLayers      int  `json:"n_lstm_layers"`      // default 1
@@ -92,8 +91,8 @@ type LSTM struct {
 // DefaultLSTM returns sb3-contrib's defaults.
 func DefaultLSTM() LSTM { return LSTM{LSTMHiddenSize: 256, NLSTMLayers: 1, EnableCriticLSTM: true} }
 
-// RecurrentActorCritic returns the network of a policy of ppo_lstm: that of ActorCritic with LSTMs before
-// its towers, in place of the observation or beside the rows of nodes.
+// RecurrentActorCritic returns the network of a recurrent policy: that of ActorCritic, whose towers read LSTMs, in
+// place of the observation or beside the rows of nodes.
 func (n Network) RecurrentActorCritic(obs, act space.Space, l LSTM) (models.Spec, error) {
 	policy, ok := recurrent[n.Policy]
 	switch {
@@ -132,7 +131,7 @@ func (n Network) ActionValues(obs, act space.Space, dueling bool) (models.Spec, 
 	if dueling {
 		values.Name = AdvantageHead
 	}
-	pooled := 0 // the tower that heads without a node read
+	pooled := 0 // the tower of the heads that do not belong to a node
 	if n.Policy == "" || n.Policy == Mlp {
 		spec.Heads = []models.Head{values}
 	} else {
@@ -247,7 +246,7 @@ func layerOf(policy string) (string, error) {
 	return "", fmt.Errorf("policies: policy %q, want %s, %s, %s or %s", policy, Mlp, Node, SAGE, GCN)
 }
 
-// Nodes returns where obs holds nodes and edges, and whether act has an action that chooses no
+// Nodes returns the layout of nodes and edges in obs, and whether act has an action that chooses no
 // node.
 func Nodes(obs, act space.Space) (nodes models.Nodes, wait bool, err error) {
 	dict, ok := obs.(space.Dict)

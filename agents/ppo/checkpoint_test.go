@@ -52,7 +52,7 @@ func TestCheckpointDescribesTheLearner(t *testing.T) {
 }
 
 func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
-	agentstest.CheckRefusals(t, "value_net.bias", func(t *testing.T, spec *envs.Spec, width int, seed uint64) *agentstest.Run[*ppo.Learner] {
+	agentstest.CheckRejectedFiles(t, "value_net.bias", func(t *testing.T, spec *envs.Spec, width int, seed uint64) *agentstest.Run[*ppo.Learner] {
 		cfg := tiny()
 		cfg.NetArch = []int{width}
 		return newRun(t, spec, 2, cfg, seed)
@@ -60,7 +60,7 @@ func TestLoadRefusesWhatBelongsToAnother(t *testing.T) {
 }
 
 func TestLoadPassesOnTheReadersError(t *testing.T) {
-	newRun(t, envcheck.Identity(5), 2, tiny(), 1).CheckReadersError()
+	newRun(t, envcheck.Identity(5), 2, tiny(), 1).CheckReadError()
 }
 
 // TestLoadForgetsTheRollout loads in the middle of a rollout: what was recorded belongs to

@@ -30,8 +30,8 @@ import (
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "ppo"
 
-// NetworkSpec returns the network of cfg: separate towers for policy and value
-// [13], orthogonal initialization with gains √2, 0.01 and 1 [2].
+// NetworkSpec returns the network of cfg: separate towers for policy and value [13], initialized
+// orthogonally with gains √2, 0.01 and 1 [2].
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.ActorCritic(obs, act)
 }
@@ -42,11 +42,11 @@ type Learner struct {
 	cfg       Config
 	actor     *onpolicy.Actor     // network, optimizer, normalization, random numbers, counters
 	collector *onpolicy.Collector // fills the rollout
-	perm      []int               // of rows or, of a recurrent policy, of sequences
+	perm      []int               // of rows; of sequences for a recurrent policy
 	rows      []int               // of a minibatch of sequences
 	batch     minibatch
 
-	// For a block of the minibatch.
+	// Called for each block of the minibatch.
 	gather, losses func(worker, block int)
 }
 
@@ -64,10 +64,10 @@ type minibatch struct {
 }
 
 const (
-	blockRows   = 64      // rows that one worker takes at a time
-	minGathered = 1 << 14 // numbers of observations that are worth several workers
-	ahead       = 2       // rows between one that is copied and one that is asked for
-	wideObs     = 64      // numbers of an observation that are worth asking for
+	blockRows   = 64      // rows that one worker handles at a time
+	minGathered = 1 << 14 // numbers of observations above which workers share the copying
+	ahead       = 2       // rows between the one copied and the one prefetched
+	wideObs     = 64      // numbers of an observation from which prefetching pays
 )
 
 var _ imitation.Learner = (*Learner)(nil)
@@ -125,7 +125,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 		return nil, nil
 	}
 	defer a.Team.Rest()
-	progress := l.cfg.Remaining(a.NumTimesteps())                                                                       // this rollout counted, as in SB3
+	progress := l.cfg.Remaining(a.NumTimesteps())                                                                       // after this rollout, as in SB3
 	rate, clip, clipVf := l.cfg.LearningRate.At(progress), l.cfg.ClipRange.At(progress), l.cfg.ClipRangeVf.At(progress) // [4]
 	buf.Estimate(a.Team, l.cfg.Gamma, l.cfg.GAELambda)                                                                  // [5]
 	for i := range l.perm {
@@ -219,8 +219,8 @@ func (l *Learner) gatherBlock(_, block int) {
 	}
 }
 
-// prefetch asks for the observation and the mask of row r. A shuffled rollout of wide observations is read from main
-// memory, whose latency would be most of the time of a copy.
+// prefetch prefetches the observation and the mask of row r. Shuffled rows of wide observations come from main memory,
+// whose latency would dominate the copy.
 func (l *Learner) prefetch(r int) {
 	buf := l.collector.Buf
 	if buf.ObsSize < wideObs {
@@ -261,20 +261,20 @@ func (l *Learner) loss(d distribution.Distribution, r int, out, dOut []float32, 
 	s.entropyLoss = -weight * d.Entropy() // [10]
 	d.Grad(dOut, action, dLogProb, -weight*l.cfg.EntCoef)
 
-	// Value loss, clipped only if asked for [9]. It is the mean square, without a half, as SB3's.
+	// Value loss, clipped only if configured [9]. It is the mean square, without a half, as in SB3.
 	value, old, ret := float64(out[a.Value]), float64(buf.Value[r]), float64(buf.Ret[r])
-	moves := true
-	if l.cfg.ClipRangeVf.Initial > 0 { // a linear range that has fallen to 0 clips all change
+	unclipped := true
+	if l.cfg.ClipRangeVf.Initial > 0 { // a linear range that has reached 0 clips every change
 		if change := value - old; math.Abs(change) > clipVf {
 			clipped := old + math.Copysign(clipVf, change)
-			// A value that has moved away from its return moves back [9].
+			// With ClipVLoss the greater of both losses counts [9].
 			if !l.cfg.ClipVLoss || math.Abs(clipped-ret) >= math.Abs(value-ret) {
-				value, moves = clipped, false
+				value, unclipped = clipped, false
 			}
 		}
 	}
 	s.value = weight * (value - ret) * (value - ret)
-	if moves {
+	if unclipped {
 		dOut[a.Value] += float32(weight * l.cfg.VfCoef * 2 * (value - ret))
 	}
 
@@ -285,7 +285,7 @@ func (l *Learner) loss(d distribution.Distribution, r int, out, dOut []float32, 
 	return s
 }
 
-// stats are sums over rows, and then over minibatches.
+// stats holds sums over rows, later over minibatches.
 type stats struct {
 	policy, value, entropyLoss, loss, approxKL, clipFraction float64
 	minibatches                                              float64

@@ -1,5 +1,4 @@
-// Package pricing plays policies of k8s/LRAPricing-v0 beside baselines that learn nothing, on equal batches
-// or arrivals.
+// Package pricing compares policies of k8s/LRAPricing-v0 with baselines on equal batches or arrivals.
 package pricing
 
 import (
@@ -32,7 +31,7 @@ type Player struct {
 	Options   map[string]any // further options of k8s/LRAPricing-v0
 	Baselines []string       // of k8s/LRAPricing-v0
 	Policies  []string       // names for Open
-	Seed      uint64         // of the first episode
+	Seed      uint64         // of the first episode; the others follow
 	Now       func() time.Time
 
 	// Open makes the policy of a name for v. The Player closes the Closer after the episodes.
@@ -42,12 +41,11 @@ type Player struct {
 // Score holds the results of a policy or a baseline.
 type Score struct {
 	Method         string
-	Throughput     []float64 // of a container, in each episode
-	DecisionMicros float64   // of a container; mean over episodes
+	Throughput     []float64 // per container, by episode
+	DecisionMicros float64   // per container, mean over episodes
 }
 
-// Batches plays each batch of the given number of containers. The scores of the baselines precede those of the
-// policies.
+// Batches plays each of batches, with the given number of containers each. Baselines come first in the scores.
 func (p *Player) Batches(ctx context.Context, batches []lra.Counts, containers int) ([]Score, error) {
 	dir, err := os.MkdirTemp("", "lra")
 	if err != nil {
@@ -85,8 +83,8 @@ func writeBatches(path string, batches []lra.Counts) error {
 	return errors.Join(files.WriteBatches(f, batches), f.Close())
 }
 
-// Arrivals plays n episodes of the given number of placements, in which containers come and go at a load. The first
-// scores are of greedy and least_loaded of k8s/LRAPlacement-v0, then come the baselines and the policies.
+// Arrivals plays n episodes in which the given number of containers arrive, and depart, at a load. The scores are those
+// of greedy and least_loaded of k8s/LRAPlacement-v0, then of the baselines and the policies.
 func (p *Player) Arrivals(ctx context.Context, n, containers int, load float64) ([]Score, error) {
 	kwargs := map[string]any{"table": p.Table, "nodes": p.Nodes, "arrivals": world.ArrivalsOnline, "load": load, "containers": containers}
 	return p.play(ctx, kwargs, n, containers, p.rivals(rival{placementID, "greedy"}, rival{placementID, "least_loaded"}))
@@ -141,7 +139,7 @@ func (p *Player) play(ctx context.Context, kwargs map[string]any, n, containers 
 	return all, nil
 }
 
-// options adds the further options to kwargs where env has them.
+// options adds p.Options to kwargs if env is k8s/LRAPricing-v0.
 func (p *Player) options(env string, kwargs map[string]any) map[string]any {
 	if env != id {
 		return kwargs
@@ -164,7 +162,7 @@ func (p *Player) episodes(ctx context.Context, method string, v *envs.Vec, polic
 	return Score{method, r.Column(v.Spec().Column("throughput")), p.Now().Sub(start).Seconds() * 1e6 / decisions}, nil
 }
 
-// Mean returns the mean of policies, under the name method.
+// Mean returns the mean of the policies' scores, with the name method.
 func Mean(method string, policies []Score) Score {
 	m := Score{Method: method, Throughput: make([]float64, len(policies[0].Throughput))}
 	for _, p := range policies {

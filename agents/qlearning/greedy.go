@@ -25,8 +25,8 @@ func NewHead(spec models.Spec) Head {
 	return Head{Actions: actions, width: spec.Outputs(), dueling: value == 1 && spec.Outputs() == actions+1}
 }
 
-// Values returns the action values of row i of out. Those of dueling heads, V + A − mean A [2], it
-// computes in q.
+// Values returns the action values of row i of out. With dueling heads, it computes V + A − mean A
+// [2] in q.
 func (h Head) Values(q, out []float32, i int) []float32 {
 	row := out[i*h.width : (i+1)*h.width]
 	if !h.dueling {

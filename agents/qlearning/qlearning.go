@@ -30,8 +30,7 @@ func NetworkSpec(algo string, n policies.Network, obs, act space.Space, dueling 
 	return n.ActionValues(obs, act, dueling)
 }
 
-// Networks are the online network, which learns, and the target network of one learner. They are not
-// safe for concurrent use.
+// Networks holds the online and the target network of a learner. It is not safe for concurrent use.
 type Networks struct {
 	Head                 Head
 	Online, Target       models.Network
@@ -71,7 +70,7 @@ func initialize(params []models.Param, rng *rand.Rand) {
 	bound := 0.0
 	for i, p := range params {
 		if len(p.Shape) == 1 && (i == 0 || len(params[i-1].Shape) == 1) {
-			continue // no bias, which comes after its weight
+			continue // biases are initialized with their weights
 		}
 		if len(p.Shape) == 2 {
 			bound = 1 / math.Sqrt(float64(p.Shape[0]))
@@ -89,8 +88,8 @@ func (n *Networks) CopyToTarget() {
 	}
 }
 
-// NextValues sets next to the target network's value of the best permitted action of each next
-// observation. The target network chooses that action or, with doubleQ, the online network [1].
+// NextValues sets next to the target network's values of the best permitted actions at obs. With
+// doubleQ, the online network chooses these actions [1].
 func (n *Networks) NextValues(next, obs []float32, mask []bool, doubleQ bool) error {
 	m := n.Head.Actions
 	if doubleQ {
@@ -149,7 +148,7 @@ func (n *Networks) Load(f models.File) error {
 	if err := n.Adam.Load(f); err != nil {
 		return err
 	}
-	for i := range params { // only now, when nothing can fail
+	for i := range params { // nothing can fail from here on
 		copy(n.Params[i].Value, params[i].Value)
 		copy(n.TargetParams[i].Value, target[i].Value)
 	}

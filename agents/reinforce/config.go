@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/agents/policies"
 )
 
-// Config holds the hyperparameters of REINFORCE, with Stable-Baselines3's names for those that it
-// has in other algorithms; it has no REINFORCE.
+// Config holds the hyperparameters of REINFORCE, with the names of Stable-Baselines3, which has no
+// REINFORCE, in other algorithms.
 type Config struct {
 	LearningRate       agents.Schedule `json:"learning_rate"`       // of Adam; default 1e-2, falling linearly to 0
 	NEpisodes          int             `json:"n_episodes"`          // of an update, rounded up to a multiple of n_envs; default 16
@@ -29,7 +29,7 @@ func Defaults() Config {
 	}
 }
 
-// RolloutSteps returns 0: an update takes as many environment steps as its episodes are long.
+// RolloutSteps returns 0: the environment steps of an update depend on the lengths of episodes.
 func (c *Config) RolloutSteps(int) int { return 0 }
 
 // validate reports the first hyperparameter that is out of its range.

@@ -1,6 +1,6 @@
 // Package reinforce implements REINFORCE with a baseline: Monte Carlo policy gradient, for actions
-// of every kind, with masks. It is the simplest learner, and the only unbiased one: it bootstraps
-// only truncated episodes.
+// of every kind, with masks. It is the simplest learner, and the only unbiased one, since it
+// bootstraps only truncated episodes.
 //
 // The comments cite these details by number:
 //
@@ -11,8 +11,8 @@
 //	    latter is left out.
 //	[2] The value of the state, learned by least squares, is subtracted as a baseline: section
 //	    13.4 there.
-//	[3] Every environment gives the same number of whole episodes to an update, and waits for
-//	    the others. Taking the episodes that end first would favour short ones.
+//	[3] Every environment contributes the same number of whole episodes to an update. Taking
+//	    the episodes that end first would favour short ones.
 //	[4] A truncated episode bootstraps from its final observation: Pardo et al.,
 //	    arXiv:1712.00378, section 3.
 //	[5] One step of Adam for an update, the gradient of all parameters together clipped.
@@ -38,8 +38,8 @@ import (
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "reinforce"
 
-// NetworkSpec returns the network of cfg: separate towers for policy and value, with
-// orthogonal initialization with gains √2, 0.01 and 1.
+// NetworkSpec returns the network of cfg: separate towers for policy and value, initialized
+// orthogonally with gains √2, 0.01 and 1.
 func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
 	return cfg.Network.ActorCritic(obs, act)
 }
@@ -51,7 +51,7 @@ type Learner struct {
 	actor    *onpolicy.Actor // network, optimizer, normalization, random numbers, counters
 	quota    int             // episodes of each environment in an update
 	runs     []run
-	steps    steps     // of the episodes that ended, one after another
+	steps    steps     // of the completed episodes, one after another
 	obs      []float32 // normalized, of the current step
 	final    []float32 // normalized final observations
 	reward   []float64 // normalized
@@ -63,7 +63,7 @@ type Learner struct {
 type run struct {
 	start     bool // an episode starts with the next step
 	recording bool // the current episode counts
-	episodes  int  // recorded and ended
+	episodes  int  // recorded completely
 	episode   steps
 }
 
@@ -76,7 +76,7 @@ type steps struct {
 	origin      []origin
 }
 
-// origin says in which environment, and where in its episode, a step was made.
+// origin is the environment of a step and the step's index in its episode.
 type origin struct{ env, step int }
 
 func (s *steps) clear() {
@@ -179,7 +179,7 @@ func (l *Learner) Observe(next *envs.Batch) error {
 	}
 	copy(l.reward, next.Reward)
 	a.Norm.Seen(next.Obs, l.reward, next.Terminated, next.Truncated)
-	var out []float32 // of the final observations, if one is needed
+	var out []float32 // for the final observations, if one is needed
 	for i := range l.runs {
 		r, terminated, truncated := &l.runs[i], next.Terminated[i], next.Truncated[i]
 		if r.recording {
@@ -221,7 +221,7 @@ func (l *Learner) end(r *run, after float64) {
 	r.episodes++
 }
 
-// Update implements [agents.Learner]: once every environment has given its episodes [3], it
+// Update implements [agents.Learner]: once every environment has recorded its episodes [3], it
 // makes one gradient step over them.
 func (l *Learner) Update() (agents.Metrics, error) {
 	a := l.actor
@@ -242,7 +242,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	m := s.Metrics(rate, rollout.ExplainedVariance(l.steps.value, l.steps.ret), a.NUpdates)
 	l.steps.clear()
 	for i := range l.runs {
-		l.runs[i].episodes = 0 // one in the middle of an episode waits for its end
+		l.runs[i].episodes = 0 // an environment amid an episode starts to record with the next one
 	}
 	return m, nil
 }
@@ -288,7 +288,7 @@ func (l *Learner) learn() (onpolicy.Losses, error) {
 	})
 }
 
-// state adds to a checkpoint which environments start an episode.
+// state saves which environments start an episode.
 type state struct{ l *Learner }
 
 // startTensor holds 1 for each environment that starts an episode, and 0 for the others.

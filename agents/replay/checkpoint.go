@@ -18,7 +18,7 @@ func Saved(f models.File) bool {
 	return err == nil
 }
 
-// Save adds the buffer to a checkpoint. Slots never used are left out.
+// Save adds the buffer to a checkpoint, without unused slots.
 func (b *Buffer) Save(f *models.File) {
 	used := 0 // slots of each environment
 	for env := range b.head {
@@ -48,8 +48,8 @@ func (b *Buffer) Save(f *models.File) {
 }
 
 // Load returns a buffer with b's configuration and the contents that Save wrote. Sampling resumes
-// exactly. Load does not change b. The error wraps [models.ErrMismatch]: f holds no buffer, or one
-// of other sizes, or one that no recording produces.
+// exactly. Load does not change b. The error wraps [models.ErrMismatch] if f holds no buffer, a
+// buffer of other sizes, or impossible contents.
 func (b *Buffer) Load(f models.File) (*Buffer, error) {
 	fresh := b.Empty()
 	if err := fresh.load(f); err != nil {
@@ -162,7 +162,7 @@ func (b *Buffer) used(env int) int {
 	return b.head[env] + 1
 }
 
-// compact returns the first used of the ring slots of each environment.
+// compact returns the first used slots of each environment's ring.
 func compact[T any](data []T, envs, ring, used, width int) []T {
 	out := make([]T, 0, envs*used*width)
 	for env := range envs {
@@ -171,7 +171,7 @@ func compact[T any](data []T, envs, ring, used, width int) []T {
 	return out
 }
 
-// expand copies a tensor of that shape to where compact took it from.
+// expand copies a tensor of that shape into data; it is the inverse of compact.
 func expand[T safetensors.Element](f models.File, name string, data []T, envs, ring, used, width int, shape ...int) error {
 	t, err := f.Tensor(prefix + name)
 	if err != nil {

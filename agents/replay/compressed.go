@@ -36,7 +36,7 @@ func (b *Buffer) SaveCompressed(f *models.File) error {
 	var arrays models.File
 	b.Save(&arrays)
 	var buf bytes.Buffer
-	// Observations take most of a buffer, and the fastest level compresses them nearly as well as others.
+	// Observations are most of a buffer, and the fastest level compresses them nearly as well as slower ones.
 	z, err := zlib.NewWriterLevel(&buf, zlib.BestSpeed)
 	if err != nil {
 		return err
@@ -51,12 +51,12 @@ func (b *Buffer) SaveCompressed(f *models.File) error {
 	return nil
 }
 
-// LoadCompressed is Load for a checkpoint of SaveCompressed. From one without a buffer it returns
-// an empty buffer.
+// LoadCompressed is Load for a checkpoint of SaveCompressed. It returns an empty buffer if the
+// checkpoint has none.
 func (b *Buffer) LoadCompressed(f models.File) (*Buffer, error) {
 	t, err := f.Tensor(compressedTensor)
 	if err != nil {
-		if Saved(f) { // not compressed, as earlier versions wrote it
+		if Saved(f) { // not compressed, from an earlier version
 			return b.Load(f)
 		}
 		return b.Empty(), nil
@@ -79,7 +79,7 @@ func (b *Buffer) decompress(t safetensors.Tensor) (models.File, error) {
 	if err != nil {
 		return models.File{}, err
 	}
-	const header = 1 << 20 // and the few numbers that are not of slots
+	const header = 1 << 20 // for everything but slots
 	arrays, err := safetensors.Read(io.LimitReader(z, b.Bytes()+header))
 	if err != nil {
 		return models.File{}, err

@@ -1,10 +1,10 @@
 // Package replay stores transitions for off-policy learning and samples them, uniformly or by
 // priority, with n-step returns.
 //
-// Each environment has a ring of slots. A slot holds one observation and its action mask and,
-// once the action is known, its results, so that an observation is stored once: the next
-// slot holds the next one. Where an episode is truncated, a slot in between holds the final
-// observation with its mask. The newest slot of a ring is open: its action is not known yet.
+// Each environment has a ring of slots. A slot holds one observation with its action mask and, once
+// the action is known, the action and its results. The next observation is in the next slot, so
+// each is stored once. Where an episode is truncated, a slot in between holds the final observation
+// with its mask. The newest slot of a ring is open: its action is not known yet.
 package replay
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// Config says what a [Buffer] holds and how it samples.
+// Config configures a [Buffer] and its sampling.
 type Config struct {
-	Size              int // transitions of all environments together; a truncated one takes the place of two
+	Size              int // transitions of all environments together; a truncated one counts twice
 	NumEnvs           int
 	ObsSize, MaskSize int
 	NSteps            int     // rewards in a return, at least 1
 	Gamma             float64 // discount, in [0, 1]
 	Prioritized       bool
 	Alpha             float64 // exponent of the priorities, at least 0: 0 is uniform
-	Eps               float64 // added to the size of an error to make its priority, above 0
+	Eps               float64 // added to the size of a TD error for its priority, above 0
 }
 
 // The kinds of slots.
@@ -33,7 +33,7 @@ const (
 	kindOpen       uint8 = iota // the newest observation, or a slot not in use
 	kindStep                    // a transition after which the episode continued
 	kindTerminated              // a transition into a terminal state
-	kindTruncated               // a transition cut off, to the final observation in the next slot
+	kindTruncated               // a truncated transition; its final observation is in the next slot
 	kindFinal                   // a final observation, no transition
 )
 
@@ -42,22 +42,22 @@ type Buffer struct {
 	cfg  Config
 	ring int // slots of each environment
 
-	obs    []float32 // of all slots, those of an environment side by side
+	obs    []float32 // of all slots; those of an environment are adjacent
 	mask   []bool
 	action []float32
 	reward []float32
 	kind   []uint8
 	head   []int // the open slot of each environment
-	size   []int // of each environment, slots before it that are in use
+	size   []int // used slots before the open one, of each environment
 
 	transitions int
 
-	tree    sumTree // if Prioritized; of transitions, their priorities to the power of Alpha
-	highest float64 // priority given so far, before the power
+	tree    sumTree // if Prioritized; priorities of transitions to the power of Alpha
+	highest float64 // greatest priority so far, before the power
 }
 
-// New returns an empty buffer. It panics if cfg leaves less than one transition for each
-// environment or holds a number out of its range.
+// New returns an empty buffer. It panics if cfg has room for less than one transition per
+// environment or a number out of its range.
 func New(cfg Config) *Buffer {
 	if cfg.NumEnvs < 1 || cfg.Size < cfg.NumEnvs || cfg.ObsSize < 1 || cfg.MaskSize < 0 || cfg.NSteps < 1 ||
 		!(cfg.Gamma >= 0 && cfg.Gamma <= 1) || cfg.Prioritized && !(cfg.Alpha >= 0 && cfg.Eps > 0) {
@@ -78,8 +78,8 @@ func New(cfg Config) *Buffer {
 	return b
 }
 
-// slots returns how many slots an environment has: one more for the open one, and room for a
-// truncated transition at the least.
+// slots returns the slots of an environment: one more than its transitions, for the open slot, and
+// enough for a truncated transition.
 func (c Config) slots() int { return max(c.Size/c.NumEnvs+1, 3) }
 
 // Bytes returns the memory that a buffer of this configuration takes.
@@ -102,8 +102,8 @@ func (b *Buffer) Bytes() int64 { return b.cfg.Bytes() }
 func (b *Buffer) Len() int { return b.transitions }
 
 // Add records one step of each environment: actions were taken at obs under mask, and next is the
-// result, from environments that reset in the mode [envs.SameStep]. If the step before did not lead
-// to obs, the caller has reset the environment; the recorded episode is truncated there.
+// result, from environments that reset in the mode [envs.SameStep]. If obs is not the result of the
+// step before, the caller has reset the environment, and Add truncates the recorded episode there.
 func (b *Buffer) Add(obs []float32, mask []bool, actions []float32, next *envs.Batch) {
 	n, m := b.cfg.ObsSize, b.cfg.MaskSize
 	for env := range b.cfg.NumEnvs {
@@ -143,7 +143,7 @@ func (b *Buffer) Add(obs []float32, mask []bool, actions []float32, next *envs.B
 	}
 }
 
-// advance opens the next slot of the ring and drops what it held.
+// advance opens the next slot of the ring, discards its contents and returns it.
 func (b *Buffer) advance(env int) int {
 	b.head[env] = (b.head[env] + 1) % b.ring
 	s := b.slot(env, b.head[env])
@@ -170,14 +170,14 @@ func (b *Buffer) obsAt(slot int) []float32 { return b.obs[slot*b.cfg.ObsSize:][:
 
 func (b *Buffer) maskAt(slot int) []bool { return b.mask[slot*b.cfg.MaskSize:][:b.cfg.MaskSize] }
 
-// Batch holds sampled transitions, one in each row. The target of a row's action value is
-// Return + Discount·V(NextObs), where V may only count on actions that NextMask permits.
+// Batch holds sampled transitions, one in each row. The target of a row's action value is Return +
+// Discount·V(NextObs), where V considers only actions that NextMask permits.
 type Batch struct {
 	Obs      []float32
 	Mask     []bool // the actions permitted at Obs
 	Action   []float32
 	Return   []float32 // sum of up to NSteps discounted rewards
-	Discount []float32 // of the value that follows: 0 after a terminal state, when NextObs does not count
+	Discount []float32 // of the value of NextObs; 0 after a terminal state
 	NextObs  []float32
 	NextMask []bool
 	Weight   []float64 // of importance sampling, at most 1; 1 if sampling is uniform
@@ -223,8 +223,8 @@ func (b *Buffer) Sample(rng *rand.Rand, beta float64, out *Batch) {
 	}
 }
 
-// drawUniform returns a slot that can be sampled, all with the same probability. It draws again if
-// a slot cannot be sampled or does not exist in an environment.
+// drawUniform returns a transition's slot, all with the same probability. It draws again if a slot
+// is unused or holds no transition.
 func (b *Buffer) drawUniform(rng *rand.Rand) int {
 	longest := slices.Max(b.size)
 	for {

@@ -2,8 +2,8 @@ package replay
 
 // sumTree holds a priority of at least 0 for each slot and finds the slot at a given place in their
 // cumulative sum. Node i is the sum of its children 2i and 2i+1; the leaves start at half the
-// length. Each sum is computed from its children, so that errors do not add up and the leaves alone
-// determine the tree.
+// length. Each sum is computed from its children, so that rounding errors do not accumulate and the
+// leaves alone determine the tree.
 type sumTree struct {
 	nodes []float64
 	slots int

@@ -29,8 +29,7 @@ func GAE(adv, ret, value, nextValue []float32, reward []float64, terminated, tru
 	}
 }
 
-// gaeEnvs is the number of environments whose advantages are estimated together, so that memory is read
-// in its order.
+// gaeEnvs is the number of environments whose advantages are estimated together, so that memory is read sequentially.
 const gaeEnvs = 64
 
 // estimate is GAE for a block of environments.

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// arm is an action that is tried.
+// arm is a candidate action.
 type arm struct {
 	action  int
 	prior   float64   // Gumbel noise and logit
@@ -35,9 +35,9 @@ type decision struct {
 	began time.Time
 }
 
-// draw draws the actions to try, without replacement, by the Gumbel-top-k trick: of MethodGumbel from the
-// prior, which gives the base policy's action 1 − Exploration and the others equal parts; of MethodRollout
-// the base policy's action first, then those of advisers, then others.
+// draw draws the candidates without replacement by the Gumbel-top-k trick. MethodGumbel draws them from a prior, 1 −
+// Exploration for the base policy's action and equal shares for the others. MethodRollout takes the base policy's
+// action first, then those of the advisers, then random ones.
 func (d *decision) draw(mask []bool, advised []int) {
 	rng := rand.New(pcg.New(d.seed))
 	others := -1
@@ -67,7 +67,7 @@ func (d *decision) draw(mask []bool, advised []int) {
 	d.arms = d.arms[:min(len(d.arms), d.p.config.Actions)]
 }
 
-// visit plays the next futures of arms.
+// visit plays visits more futures for each of arms.
 func (d *decision) visit(arms []*arm, visits int) error {
 	var todo []simulation
 	for _, a := range arms {
@@ -84,7 +84,7 @@ func (d *decision) visit(arms []*arm, visits int) error {
 	return nil
 }
 
-// compare is MethodRollout: all arms see the same futures.
+// compare implements MethodRollout: all arms play the same futures.
 func (d *decision) compare() (int, error) {
 	played := 0
 	for step := len(d.p.workers); played < d.p.config.Futures && (played == 0 || !d.late()); {
@@ -106,8 +106,8 @@ func (d *decision) compare() (int, error) {
 	return best, nil
 }
 
-// bound returns the mean of a − b, pair by pair, less z standard errors. The error of a single
-// difference is unknown, so that its bound is −∞ unless z is 0.
+// bound returns the mean of the paired differences a − b less z standard errors. With a single pair
+// the standard error is unknown, and the bound −∞ unless z is 0.
 func bound(a, b []float64, z float64) float64 {
 	n, sum, squares := float64(len(a)), 0.0, 0.0
 	for i := range a {
@@ -126,7 +126,7 @@ func bound(a, b []float64, z float64) float64 {
 	return mean - z*math.Sqrt(squares/(n-1)/n)
 }
 
-// halve is MethodGumbel: sequential halving by noise, prior and σ of the mean returns.
+// halve implements MethodGumbel: sequential halving by prior (logit and noise) plus σ of the mean returns.
 func (d *decision) halve() (int, error) {
 	left := d.arms
 	for _, phase := range Halving(len(d.arms), d.p.config.Actions*d.p.config.Futures) {
@@ -142,7 +142,7 @@ func (d *decision) halve() (int, error) {
 	return left[0].action, nil
 }
 
-// rank sorts the arms, which were visited equally often but for one visit, by noise, prior and σ.
+// rank sorts the arms, whose numbers of visits differ by one at most, by prior plus σ.
 func (d *decision) rank(arms []*arm) {
 	means, most := make([]float64, len(arms)), 0
 	for i, a := range arms {

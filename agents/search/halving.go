@@ -5,13 +5,12 @@ import (
 	"math/bits"
 )
 
-// A Phase visits a number of actions equally often.
+// A Phase visits each of Actions actions Visits times.
 type Phase struct{ Actions, Visits int }
 
-// Halving returns the phases of sequential halving: of the given actions each is visited equally often,
-// then the better half of them, and so on until two are left, which share the rest of the simulations.
-// A last phase may end early, so that all phases have as many visits as there are simulations, or one
-// for each action if these are more.
+// Halving returns the phases of sequential halving: it visits all actions equally often, then the better half, and so
+// on until two are left, which share the remaining simulations. The last phase may visit fewer actions, so that the
+// visits of all phases add up to simulations, or to one for each action if that is more.
 //
 // Source: Danihelka, Guez, Schrittwieser and Silver, "Policy improvement by planning with Gumbel", ICLR
 // 2022, Figure 1 and Appendix B; Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed
@@ -34,18 +33,18 @@ func Halving(actions, simulations int) []Phase {
 	return phases
 }
 
-// Constants of σ, by the paper.
+// Constants of σ, from the paper.
 const (
 	visitOffset = 50 // c_visit
 	valueScale  = 1  // c_scale
 )
 
-// sigma is σ(q) = (c_visit + max_b N(b)) · c_scale · q of the paper, with q in [0, 1].
+// sigma is the paper's σ(q) = (c_visit + max_b N(b)) · c_scale · q, with q in [0, 1].
 func sigma(q float64, mostVisits int) float64 {
 	return (visitOffset + float64(mostVisits)) * valueScale * q
 }
 
-// normalize maps values to [0, 1], the least to 0 and the greatest to 1; equal values to 0.
+// normalize maps the smallest value to 0 and the greatest to 1; if all are equal, to 0.
 func normalize(values []float64) []float64 {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, v := range values {

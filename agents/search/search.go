@@ -1,9 +1,9 @@
-// Package search plans by playing copies of an environment. A [Policy] tries some actions, lets a base
-// policy continue after each in futures drawn at random, and chooses by the returns.
+// Package search plans by playing copies of an environment. A [Policy] tries candidate actions, lets a base policy
+// continue after each in random futures, and chooses by the returns.
 //
-// It asks environments for their [envs.Resampler]: a copy of an environment holds the episode's own
-// future. Without one the search refuses the environment, unless [Config.Clairvoyant] says that it may
-// look; then it is an oracle.
+// A copy of an environment holds the episode's own future, so the search draws another with the environment's
+// [envs.Resampler]. It rejects environments without one, unless Clairvoyant allows it to play the episode's own future;
+// then it is an oracle.
 package search
 
 import (
@@ -23,17 +23,17 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Methods of choosing.
+// Methods of search.
 const (
-	// MethodRollout compares all actions in the same futures, and deviates from the base policy only
-	// where the mean gain less Confidence standard errors is above 0.
+	// MethodRollout compares all candidates in the same futures, and deviates from the base policy
+	// only if the mean gain less Confidence standard errors is above 0.
 	MethodRollout = "rollout"
-	// MethodGumbel draws actions without replacement from the base policy, and halves their number
-	// while it visits them: Danihelka et al., "Policy improvement by planning with Gumbel", ICLR 2022.
+	// MethodGumbel draws actions without replacement from a prior around the base policy, and evaluates them by
+	// sequential halving: Danihelka et al., "Policy improvement by planning with Gumbel", ICLR 2022.
 	MethodGumbel = "gumbel"
 )
 
-// Parameters are the settings of a search that have a name, with the tags of options.
+// Parameters are the settings of a search that [Parse] reads, with the tags of options.
 type Parameters struct {
 	Base        string  `opt:"base" doc:"baseline that plays on after each action"`
 	Advisers    string  `opt:"advisers" doc:"rollout: baselines whose actions are tried first, such as FGD+BestFit; others are drawn"`
@@ -47,14 +47,14 @@ type Parameters struct {
 	Clairvoyant bool    `opt:"clairvoyant" doc:"play the episode's own future: an oracle"`
 }
 
-// Config are the settings of a search.
+// Config holds the settings of a search.
 type Config struct {
 	Method string // MethodRollout or MethodGumbel
 	Parameters
 	Now func() time.Time // a clock, which Millis needs
 }
 
-// DefaultParameters are the defaults of Parameters. They have no base.
+// DefaultParameters are the defaults of Parameters. Base has none.
 var DefaultParameters = Parameters{Actions: 6, Futures: 12, Confidence: 1, Exploration: 0.5}
 
 // Parse reads a method with parameters, such as "rollout:base=WeightedFGD,k=6,m=12".
@@ -103,11 +103,11 @@ func (c *Config) check(v *envs.Vec) error {
 	return v.CanClone()
 }
 
-// Policy searches in the environments of a Vec. It is an [agents.Policy] for this Vec alone, whose next
-// Step must take its actions: the base policy may leave a plan with the environments beside an action.
-// Without Millis equal seeds give equal actions, whatever the number of goroutines.
+// Policy searches in the environments of a Vec. It is an [agents.Policy] for this Vec only, and the next Step of the
+// Vec must take its actions, since the base policy may leave a plan in the environments beside an action. Without
+// Millis, equal seeds give equal actions for any number of goroutines.
 type Policy struct {
-	ctx    context.Context // for Act, which takes none
+	ctx    context.Context // Act takes no context
 	v      *envs.Vec
 	config Config
 	base   *envs.Baseline
@@ -179,7 +179,7 @@ func (p *Policy) Act(b *envs.Batch, actions []float32) error {
 		}
 		if actions[i] = float32(chosen); actions[i] != p.advice[i] {
 			if planner, ok := p.v.Env(i).Task().(envs.Planner); ok {
-				planner.TakePlan() // of the base policy, for another action
+				planner.TakePlan() // discard the plan, which belongs to the base policy's action
 			}
 		}
 	}
@@ -207,7 +207,7 @@ func (p *Policy) decide(i int, b *envs.Batch) (int, error) {
 	return d.compare()
 }
 
-// seed returns a seed that depends on the past alone, as far as the observation shows it.
+// seed returns a seed that depends only on the step and the observation, not on the future.
 func (p *Policy) seed(i int, b *envs.Batch) uint64 {
 	h := fnv.New64a()
 	var word [8]byte
@@ -231,8 +231,8 @@ type worker struct {
 	action []float32
 }
 
-// simulate returns the return of an action in environment i, after which the base policy plays on. A
-// negative action lets the base policy choose, with its plan.
+// simulate returns the return of an action in environment i, followed by the base policy. With a
+// negative action the base policy also chooses the first, with its plan.
 func (w *worker) simulate(i, action int, seed uint64) (float64, error) {
 	w.p.v.BranchInto(i, w.env)
 	if !w.p.config.Clairvoyant {
@@ -263,7 +263,7 @@ func (w *worker) simulate(i, action int, seed uint64) (float64, error) {
 	return total, nil
 }
 
-// simulation is one to play: an arm in a future.
+// simulation plays an arm in a future.
 type simulation struct {
 	arm    *arm
 	future int
@@ -271,7 +271,7 @@ type simulation struct {
 	err    error
 }
 
-// play plays simulations in all workers.
+// play runs simulations on all workers.
 func (d *decision) play(todo []simulation) error {
 	var wg sync.WaitGroup
 	for k, w := range d.p.workers {
@@ -295,7 +295,7 @@ func (d *decision) play(todo []simulation) error {
 	return nil
 }
 
-// late reports whether the time for the decision is over.
+// late reports whether the time limit of the decision has passed.
 func (d *decision) late() bool {
 	limit := time.Duration(d.p.config.Millis) * time.Millisecond
 	return limit > 0 && d.p.config.Now().Sub(d.began) >= limit

@@ -24,7 +24,7 @@ type holtWinters struct {
 	level, trend             float64 // before the first step
 	seasons                  []float64
 	horizon                  int
-	nowLevel, nowTrend       float64 // of filter
+	nowLevel, nowTrend       float64 // after the steps observed
 	nowSeasons               []float64
 }
 
@@ -51,7 +51,7 @@ func (m *holtWinters) restart() {
 	copy(m.nowSeasons, m.seasons)
 }
 
-// observe takes the value of step t.
+// observe updates the state with the value of step t.
 func (m *holtWinters) observe(t int, y float64) {
 	season := 0.0
 	if m.period > 0 {
@@ -66,7 +66,7 @@ func (m *holtWinters) observe(t int, y float64) {
 	m.nowLevel = level
 }
 
-// predict writes forecasts of the steps from t on, before which all values were observed.
+// predict writes forecasts of the steps from t on, after all values before t were observed.
 func (m *holtWinters) predict(t int, dst []float64) {
 	trend, factor := 0.0, 1.0
 	for h := range dst {
@@ -115,15 +115,15 @@ func (m *holtWinters) error(values []float64, first int, dst []float64) float64 
 	return sum / float64(max(n, 1))
 }
 
-// set sets the smoothing constants, each within (0, 1), from unbounded numbers.
+// set sets the smoothing constants, in (0, 1), from unbounded numbers.
 func (m *holtWinters) set(x []float64) {
 	for i, p := range []*float64{&m.alpha, &m.beta, &m.gamma, &m.damp} {
 		*p = 1 / (1 + math.Exp(-x[i]))
 	}
 }
 
-// fit chooses the constants by the forecasts of all steps ahead, since those that are best one step
-// ahead follow noise.
+// fit chooses the constants that minimize the error over all steps ahead; those that are best one
+// step ahead follow noise.
 func (m *holtWinters) fit(train []float64) error {
 	dst, first := make([]float64, m.horizon), max(m.period, 10)
 	start := []float64{0, -3, -2, 1}
@@ -141,7 +141,7 @@ func (m *holtWinters) fit(train []float64) error {
 	return nil
 }
 
-// fitHoltWinters chooses the period on the last part of train, fitted to the part before.
+// fitHoltWinters chooses the period with the lowest error on the last part of train, fitted to the part before.
 func fitHoltWinters(c Config, train []float64) (*holtWinters, error) {
 	split, period, best := validation(c.Day, train), 0, math.Inf(1)
 	for _, p := range append([]int{0}, seasons(c.Day, train[:split])...) {

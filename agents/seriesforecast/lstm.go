@@ -16,24 +16,24 @@ import (
 // Settings of the LSTM.
 const (
 	hidden       = 8
-	window       = 24 // steps that it reads before a forecast, from a state of zeros
+	window       = 24 // steps read before a forecast, from a state of zeros
 	batch        = 16 // windows of a gradient step
 	learningRate = 5e-4
 	maxEpochs    = 300
-	patience     = 40 // epochs without a lower error on the validation part after which the training ends
+	patience     = 40 // training ends after this many epochs without a lower validation error
 	maxGradNorm  = 1
 	clip         = 5 // bound of inputs, in standard deviations
 )
 
-// lookAheads are the steps ahead of which it reads the values a period before.
+// lookAheads is the number of steps ahead for which the LSTM reads the value a period before.
 const lookAheads = 5
 
-// lstm predicts what the seasonal predictor is off by, for all steps ahead at once. At each step of a
-// window it reads the last change, the seasonal predictor's last error, and for each period how the
-// last value differs from that a period ago and how the values a period before the predicted ones
-// differ from the last. All are divided by their standard deviations in the training part.
+// lstm predicts the errors of the seasonal predictor for all steps ahead at once. Its inputs at each step of a window
+// are the last change, the seasonal predictor's last error, and for each period: the last value less that a period ago,
+// and the values a period before the predicted ones less the last value. Inputs are divided by their standard
+// deviations in the training part.
 //
-// A window that ends at t is cut from the values before t, so that none after it can matter.
+// A window that ends at t is computed from the values before t only.
 type lstm struct {
 	base    series.Predictor
 	periods []int
@@ -58,7 +58,7 @@ func lstmSpec(inputs, outputs int) models.Spec {
 	}
 }
 
-// first returns the first step at which all inputs of one step exist.
+// first returns the first step that has all inputs.
 func (m *lstm) first() int { return max(longest(m.periods), m.base.Period) + 3 }
 
 // start returns the first step that can be forecast.
@@ -80,7 +80,7 @@ func (m *lstm) features(past []float64) []float64 {
 	return f
 }
 
-// fitLSTM trains on all but the last part of train, on which it stops early.
+// fitLSTM trains on all but the last part of train, which is the validation part for early stopping.
 func fitLSTM(ctx context.Context, c Config, train []float64) (*lstm, error) {
 	m := &lstm{base: series.FitPredictor(train, c.Day, false), periods: seasons(c.Day, train), horizon: c.Horizon}
 	split := validation(c.Day, train)
@@ -145,7 +145,7 @@ func (m *lstm) train(ctx context.Context, rng *rand.Rand, train []float64, split
 	params := m.net.Params()
 	adam := optim.NewAdam(params, optim.DefaultAdam())
 	b := newBatches(m, train)
-	var ends []int // of windows whose targets lie before the validation part
+	var ends []int // ends of windows whose targets lie before the validation part
 	for t := m.start(); t+m.horizon <= split; t++ {
 		ends = append(ends, t)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/series"
 )
 
-// Errors are root mean square errors of forecasts. Element h is of those h+1 steps ahead.
+// Errors are root mean square errors of forecasts. Element h is for h+1 steps ahead.
 type Errors struct {
 	Units []float64 `json:"rmse_units"` // in units of the series
 	Sizes []float64 `json:"rmse_sizes"` // in workload sizes: see [Measure]

@@ -15,10 +15,10 @@ const differences = 11
 // penalties are the candidates of the ridge penalty, on standardized features.
 var penalties = []float64{1, 10, 100, 1000, 1e4, 1e6}
 
-// ridge predicts, for each step ahead by a regression of its own, what the seasonal predictor is
-// off by. Its features are past changes, and for each period the value a period before the
-// predicted one and a period before the last one, relative to the last. So with a large penalty it
-// is the seasonal predictor.
+// ridge predicts the errors of the seasonal predictor, with a separate regression for each step
+// ahead. Its features are past changes and, for each period, the values a period before the
+// predicted one and a period before the last one, relative to the last. With a large penalty it
+// equals the seasonal predictor.
 type ridge struct {
 	base    series.Predictor
 	periods []int
@@ -72,7 +72,7 @@ func meanSquare(m Model, values []float64, first, horizon int) float64 {
 // start returns the first step that has all features.
 func (m *ridge) start() int { return max(longest(m.periods), m.base.Period, differences) + 2 }
 
-// features writes what is known of the h-th step after past.
+// features writes the features for the forecast of the h-th step after past.
 func (m *ridge) features(past []float64, h int, dst []float64) []float64 {
 	n := len(past)
 	last := past[n-1]

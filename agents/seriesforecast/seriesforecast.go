@@ -1,6 +1,5 @@
-// Package seriesforecast trains forecasters of workload series: ridge regression, exponential
-// smoothing by Holt and Winters, and an LSTM. Each is fitted to the earlier part of a series and sees
-// the rest only as the past of its forecasts.
+// Package seriesforecast trains forecasters of workload series: ridge regression, exponential smoothing by Holt and
+// Winters, and an LSTM. Each is fitted to the earlier part of a series; the later part is only input of its forecasts.
 package seriesforecast
 
 import (
@@ -18,7 +17,7 @@ const (
 	Ridge       = "ridge"
 	HoltWinters = "holt-winters"
 	LSTM        = "lstm"
-	Best        = "best" // of the others, the one with the lowest error on the last quarter of the training values
+	Best        = "best" // the one of the others with the lowest error on the last quarter of the training values
 )
 
 // Names lists the forecasters.
@@ -26,15 +25,14 @@ func Names() []string { return []string{LSTM, Ridge, HoltWinters, Best} }
 
 // A Model forecasts a series.
 type Model interface {
-	// Forecast writes predictions of the values after past to dst, which is as long as the horizon
-	// that the model was fitted for. past begins where the series that it was fitted to begins, and is
-	// at least as long as that.
+	// Forecast writes predictions of the values after past to dst, which is as long as the horizon that the model was
+	// fitted for. past starts with the series that the model was fitted to.
 	Forecast(past, dst []float64) error
-	// Describe says what was fitted, in a few words.
+	// Describe describes the fitted model in a few words.
 	Describe() string
 }
 
-// Config says what a model is fitted for.
+// Config configures the fit of a model.
 type Config struct {
 	Model   string
 	Day     int    // steps of a day; 0 if unknown
@@ -42,7 +40,7 @@ type Config struct {
 	Seed    uint64 // of the LSTM's first weights and the order of its batches
 }
 
-// validationShare is the part of the training values, the last one, on which settings are chosen.
+// validationShare is the share of the training values, at their end, on which settings are chosen.
 const validationShare = 0.25
 
 // minTrain is the least number of training values, beside those of the longest lag.
@@ -94,7 +92,7 @@ func fitBest(ctx context.Context, c Config, train []float64) (Model, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err != nil { // too short for it
+		if err != nil { // the series is too short for the model
 			failed = err
 			continue
 		}
@@ -125,7 +123,7 @@ func Rows(ctx context.Context, m Model, values []float64, first, rows, horizon i
 	return r, nil
 }
 
-// seasons returns the periods of a day and a week of which train has at least two.
+// seasons returns the periods, a day and a week, that fit into train at least twice.
 func seasons(day int, train []float64) []int {
 	var periods []int
 	for _, p := range []int{day, 7 * day} {
@@ -136,13 +134,13 @@ func seasons(day int, train []float64) []int {
 	return periods
 }
 
-// ago returns the value of the last step that lies whole periods before the h-th after past.
+// ago returns the last value in past that lies a whole number of periods before the h-th step after past.
 func ago(past []float64, h, period int) float64 {
 	return past[len(past)-period+h%period]
 }
 
-// validation returns the first step of the part of train on which settings are chosen: the last
-// quarter, but at least two days where these leave half.
+// validation returns the first step of the validation part of train: the last quarter, or two days
+// if that is more, but at most half.
 func validation(day int, train []float64) int {
 	n := max(int(validationShare*float64(len(train))), 2*day)
 	return len(train) - min(n, len(train)/2)

@@ -10,15 +10,15 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// filler places the containers of a sub-cluster of 27 nodes by a policy of k8s/LRASubcluster-v0, without
-// a cluster: in [planner.AppOrder] and in [planner.RoundsOrder], of which it takes the better placement.
-// It may be used by several goroutines, which take turns.
+// filler places the containers of a sub-cluster of 27 nodes with a policy of k8s/LRASubcluster-v0, without a cluster.
+// It tries [planner.AppOrder] and [planner.RoundsOrder] and keeps the better placement. It is safe for concurrent use;
+// goroutines take turns.
 type filler struct {
-	// policy chooses a child of a vertex of the tree, by the observation and the mask. It may keep neither.
+	// policy chooses a child of a vertex of the tree, given observation and mask, and must not retain them.
 	policy func(obs []float32, mask []bool) (int, error)
 
 	mu   sync.Mutex
-	of   *planner.Model // what ep is by
+	of   *planner.Model // model of ep
 	ep   *world.Episode
 	tree world.Tree
 	obs  []float32
@@ -58,7 +58,7 @@ func (f *filler) Fill(p *planner.Problem, x planner.Placement) error {
 	return nil
 }
 
-// play places the batch in the order of applications given.
+// play places the batch in the given order of applications.
 func (f *filler) play(order []int) error {
 	f.tree.Reset()
 	f.ep.Load(order)
@@ -81,7 +81,7 @@ func (f *filler) play(order []int) error {
 	return nil
 }
 
-// prepare makes the episode of nodes by m.
+// prepare makes the episode for the nodes of m.
 func (f *filler) prepare(m *planner.Model) error {
 	var err error
 	if f.tree, err = world.NewTreeOfThrees(subcluster.Nodes); err != nil {

@@ -1,6 +1,6 @@
-// Package subscheduler lets trained policies of k8s/LRASubcluster-v0 fill sub-clusters, which the
-// option subscheduler of k8s/LRAHierarchical-v0 names. Importing the package makes the environment
-// take files that end in [Ext].
+// Package subscheduler lets trained policies of k8s/LRASubcluster-v0 fill the sub-clusters of
+// k8s/LRAHierarchical-v0. With this package imported, the environment's option subscheduler accepts
+// files that end in [Ext].
 package subscheduler
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// Ext ends the names of models' files.
+// Ext is the extension of model files.
 const Ext = ".safetensors"
 
-// The environments that sub-schedulers are trained in: the simulator's, and its twin on an API server.
+// The environments that sub-schedulers are trained in: the simulated one, and its twin on an API server.
 const (
 	ID     = "k8s/LRASubcluster-v0"
 	TwinID = "k8s/LRASubclusterKwok-v0"
@@ -26,8 +26,7 @@ const (
 
 func init() { subcluster.RegisterFile(Ext, Read) }
 
-// Read returns the policy in the file as a sub-scheduler. The error of a model of another environment
-// names both.
+// Read returns the policy in the file as a sub-scheduler. If the model is of another environment, the error names both.
 func Read(path string) (subcluster.Scheduler, error) {
 	f, err := models.ReadFile(path)
 	if err != nil {

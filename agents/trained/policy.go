@@ -13,33 +13,34 @@ import (
 
 var (
 	// ErrInput is wrapped by the errors of a Policy about observations, masks, actions and results
-	// of a wrong length, masks that permit nothing, and numbers that are not finite.
+	// of a wrong length, masks that permit no action, and numbers that are not finite.
 	ErrInput = errors.New("trained: invalid input")
 
-	// ErrNoDistribution is wrapped by the errors of Sample and Probabilities of a policy without
-	// one: the values of DQN and CQL, and the forecaster.
+	// ErrNoDistribution is wrapped by the errors of Sample and Probabilities of a policy without a
+	// distribution of actions: those of DQN and CQL, and the forecaster.
 	ErrNoDistribution = errors.New("trained: the policy has no distribution of actions")
 )
 
-// A Policy maps observations to actions. Its methods take one observation or the rows of several,
-// and allocate only if no earlier call had as many rows.
+// A Policy maps observations to actions. Its methods take one or more rows of observations, and
+// allocate only if no earlier call had as many rows.
 //
-// A Policy is for one goroutine at a time, since a network has memory for its results. [Policy.Clone]
-// gives another goroutine its own; clones never wait for each other.
+// A Policy is not safe for concurrent use. [Policy.Clone] returns one for another goroutine; clones never wait for each
+// other.
 //
 // A recurrent policy, such as those of ppo_lstm, has a state for each row. Row i is the same
-// environment in each call, Act and Sample are a step of it, and [Policy.Begin] starts an episode.
+// environment in each call, a call of Act or Sample is a step, and [Policy.Begin] starts an
+// episode.
 type Policy struct {
 	file     models.File
 	obs, act space.Space
 	policy   agents.Policy
 	mask     int // elements for one row; 0: actions are never masked
 	batch    envs.Batch
-	free     []bool // permits everything
+	free     []bool // permits all actions
 }
 
 // Open reads the model at path. The error wraps [models.ErrFormat], [models.ErrMismatch] or
-// safetensors.ErrCorrupt if the file is no model, or is that of the file system.
+// safetensors.ErrCorrupt if the file is not a model; otherwise it is that of the file system.
 func Open(path string) (*Policy, error) {
 	return open(path, func(*models.File) error { return nil })
 }
@@ -77,11 +78,11 @@ func newPolicy(f models.File) (*Policy, error) {
 	return &Policy{file: f, obs: obs, act: act, policy: inner, mask: space.MaskSize(act)}, nil
 }
 
-// Clone returns a Policy of the same model, at the begin of an episode.
+// Clone returns a Policy of the same model, at the start of an episode.
 func (p *Policy) Clone() (*Policy, error) { return newPolicy(p.file) }
 
-// Spaces returns the observations that p takes, flat rows in the order of [space.Dict], and the
-// actions that it gives.
+// Spaces returns the spaces of observations, flat rows in the order of [space.Dict], and of
+// actions.
 func (p *Policy) Spaces() (obs, act space.Space) { return p.obs, p.act }
 
 // MaskSize returns the length of the mask of one observation, [space.MaskSize].
@@ -90,15 +91,15 @@ func (p *Policy) MaskSize() int { return p.mask }
 // Model returns the description of the model in its file. The caller must not change it.
 func (p *Policy) Model() models.Checkpoint { return p.file.Meta }
 
-// Begin marks all rows as the first observation of an episode. A policy without a state ignores it.
+// Begin marks the next observations of all rows as the first of an episode. Policies without state ignore it.
 func (p *Policy) Begin() { clear(p.batch.EpisodeLength) }
 
 // BeginRow marks the next observation of row i as the first of an episode. It panics unless the last
 // call had more than i rows.
 func (p *Policy) BeginRow(i int) { p.batch.EpisodeLength[i] = 0 }
 
-// Act writes the most probable permitted action, or the one of the highest value, of each row of obs
-// to action. A nil mask permits everything.
+// Act writes the permitted action of highest probability or value for each row of obs to action. A
+// nil mask permits all actions.
 func (p *Policy) Act(obs []float32, mask []bool, action []float32) error {
 	if err := p.set(obs, mask, len(action), p.act.Size()); err != nil {
 		return err
@@ -127,8 +128,8 @@ func (p *Policy) Sample(rng *rand.Rand, obs []float32, mask []bool, action []flo
 	return nil
 }
 
-// Probabilities writes the distribution of Sample for each row of obs, as [agents.Sampler] lays it
-// out. It is no step: the state of a recurrent policy stays as it is.
+// Probabilities writes the distribution of Sample for each row of obs, laid out as in
+// [agents.Sampler]. It is not a step: the state of a recurrent policy does not change.
 func (p *Policy) Probabilities(obs []float32, mask []bool, probs []float32) error {
 	s, ok := p.policy.(agents.Sampler)
 	if !ok || p.mask == 0 {
@@ -140,8 +141,8 @@ func (p *Policy) Probabilities(obs []float32, mask []bool, probs []float32) erro
 	return s.Probabilities(&p.batch, probs)
 }
 
-// Scores writes a logit or a value of each action for each row of obs, also of those that a mask would
-// forbid. It is a step of a recurrent policy. Scores returns an error if actions are not Discrete.
+// Scores writes a logit or a value of each action, masked or not, for each row of obs. It is a step of a recurrent
+// policy. Scores returns an error if actions are not Discrete.
 func (p *Policy) Scores(obs []float32, scores []float32) error {
 	s, ok := p.policy.(agents.Scorer)
 	if d, discrete := p.act.(space.Discrete); !ok || !discrete {
@@ -156,7 +157,7 @@ func (p *Policy) Scores(obs []float32, scores []float32) error {
 	return nil
 }
 
-// set makes the batch of a call whose results have size numbers for each row.
+// set sets the batch of a call; results have size numbers for each row.
 func (p *Policy) set(obs []float32, mask []bool, results, size int) error {
 	width := p.obs.Size()
 	n := len(obs) / width
@@ -185,7 +186,7 @@ func (p *Policy) set(obs []float32, mask []bool, results, size int) error {
 	return nil
 }
 
-// permits returns an error for a mask that forbids every action of a row.
+// permits returns an error for a mask that permits no action of a row.
 func (p *Policy) permits(mask []bool) error {
 	for at := 0; at < len(mask); {
 		n := p.choices(at % p.mask)
@@ -201,7 +202,7 @@ func (p *Policy) permits(mask []bool) error {
 	return nil
 }
 
-// choices returns the number of alternatives that begin at an element of a row of the mask.
+// choices returns the number of alternatives in the part of a row of the mask that begins at element at.
 func (p *Policy) choices(at int) int {
 	switch a := p.act.(type) {
 	case space.MultiDiscrete:
@@ -217,7 +218,7 @@ func (p *Policy) choices(at int) int {
 	return p.mask
 }
 
-// grow makes the batch one of n rows.
+// grow resizes the batch to n rows.
 func (p *Policy) grow(n int) {
 	if len(p.batch.Reward) == n {
 		return
@@ -229,10 +230,10 @@ func (p *Policy) grow(n int) {
 		}
 	}
 	p.batch.Reward, p.batch.EpisodeLength = p.batch.Reward[:n], p.batch.EpisodeLength[:n]
-	clear(p.batch.EpisodeLength) // the rows are other environments
+	clear(p.batch.EpisodeLength) // rows now mean other environments
 }
 
-// stepped records that no row is the first of its episode any more.
+// stepped records a step: no row is at the start of its episode now.
 func (p *Policy) stepped() {
 	for i := range p.batch.EpisodeLength {
 		p.batch.EpisodeLength[i] = 1

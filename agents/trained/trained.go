@@ -1,14 +1,14 @@
-// Package trained answers observations by trained models: the files that `trainer train` writes
-// and those of models/pretrained.
+// Package trained maps observations to actions with trained models: the files that `trainer train`
+// writes and those of models/pretrained.
 //
 //	p, err := trained.Open("ppo.safetensors")
 //	err = p.Act(obs, mask, action)
 //
-// A [Policy] holds all that its training knew of an observation: the network, the statistics that
-// normalize observations, and the state of an LSTM. Its actions have the bits of `trainer eval`,
-// of the board and of kube-scheduler's plugin, which are made of the same parts ([New]).
+// A [Policy] holds the network, the statistics that normalize observations, and the state of an
+// LSTM. Its actions equal those of `trainer eval`, the board and kube-scheduler's plugin bit for
+// bit, since these use the same code ([New]).
 //
-// Equal observations give equal actions. Only Sample is random, by a generator of the caller.
+// Equal observations give equal actions. Only Sample is random, with the caller's generator.
 package trained
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// New returns the greedy policy of a model file, and its network: its SetWorkers is for large batches.
-// The error wraps [models.ErrMismatch] or [models.ErrSpec].
+// New returns the greedy policy of a model file, and its network, whose SetWorkers helps with large batches. The error
+// wraps [models.ErrMismatch] or [models.ErrSpec].
 func New(f models.File) (agents.Policy, *fused.Network, error) {
 	newPolicy, err := algorithms.PolicyReader(f.Meta.Algo)
 	if err != nil {
@@ -45,9 +45,9 @@ func New(f models.File) (agents.Policy, *fused.Network, error) {
 	return p, net, nil
 }
 
-// Adapt checks that a model was trained for an environment with these spaces. A policy over nodes
-// it changes to serve their number of nodes and edges. An empty env matches every environment. The
-// error wraps [models.ErrMismatch].
+// Adapt checks that a model was trained for an environment with these spaces. It changes a policy
+// over nodes to their number of nodes and edges. An empty env matches every environment. The error
+// wraps [models.ErrMismatch].
 func Adapt(f *models.File, env string, obs, act space.Space) error {
 	want, err := agents.EnvInfo{ID: env, Obs: obs, Act: act}.Checkpoint(f.Meta.Algo, models.Spec{})
 	if err != nil {
