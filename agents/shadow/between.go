@@ -7,36 +7,37 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// between are the rules of a template's pods about other pods. Templates stand by number.
+// between holds the constraints of a template's pods on other pods: affinity, anti-affinity and topology spread. Other
+// templates are given by number.
 type between struct {
 	*clustertrace.Between
 	near   []int32   // templates that all terms of Near select
-	self   bool      // the template is one of them
+	self   bool      // near contains the template itself
 	apart  [][]int32 // templates that each term of Apart selects
 	counts [][]int32 // templates that count in each constraint of Spread
-	adds   []int     // what a pod adds to each constraint
+	adds   []int     // pods by which one of the template raises each count
 
-	shunned []shun                 // rules of others that keep pods of this template away
-	pulled  [][]int32              // templates that each term of Prefer selects
-	drawn   []draw                 // terms of others that pull pods of this template, or push them away
-	loose   [][]int32              // templates that count in each constraint of Loose
-	nodes   *clustertrace.Template // refuses nodes by node selector and node affinity alone
+	existingApart  []existingTerm         // anti-affinity of running pods to this template
+	prefer         [][]int32              // templates that each term of Prefer selects
+	existingPrefer []existingPreference   // preferred affinity and anti-affinity of running pods to this template
+	loose          [][]int32              // templates that count in each constraint of Loose
+	nodes          *clustertrace.Template // has the node selector and required node affinity only
 }
 
-// shun is a term of anti-affinity of a template's running pods.
-type shun struct {
-	by       int32
+// existingTerm is a required anti-affinity term of a template's running pods.
+type existingTerm struct {
+	template int32
 	topology string
 }
 
-// draw is a term of affinity of a template's running pods.
-type draw struct {
-	by       int32
+// existingPreference is a weighted affinity term of a template's running pods.
+type existingPreference struct {
+	template int32
 	topology string
 	weight   int64
 }
 
-// readBetween reads the rules between pods of all templates.
+// readBetween reads the constraints on other pods of all templates.
 func (h *history) readBetween() error {
 	h.between = make([]*between, len(h.templates))
 	for i, t := range h.templates {
@@ -46,7 +47,7 @@ func (h *history) readBetween() error {
 		}
 		if rules != nil {
 			h.between[i] = &between{Between: rules}
-			h.ruled = h.ruled || rules.Required() || rules.Prefers()
+			h.interPod = h.interPod || rules.Required() || rules.Prefers()
 		}
 	}
 	for i, b := range h.between {
@@ -61,8 +62,8 @@ func (h *history) readBetween() error {
 			of := h.selected(b.Apart[k].Selects)
 			b.apart = append(b.apart, of)
 			for _, u := range of {
-				v := h.rules(u)
-				v.shunned = append(v.shunned, shun{int32(i), b.Apart[k].Topology})
+				v := h.ensureBetween(u)
+				v.existingApart = append(v.existingApart, existingTerm{int32(i), b.Apart[k].Topology})
 			}
 		}
 		h.readPreferences(int32(i), b)
@@ -74,8 +75,8 @@ func (h *history) readBetween() error {
 	return nil
 }
 
-// rules returns the rules of a template, which may be none but those of others about it.
-func (h *history) rules(template int32) *between {
+// ensureBetween returns the between of a template, and makes an empty one if there is none.
+func (h *history) ensureBetween(template int32) *between {
 	if h.between[template] == nil {
 		h.between[template] = &between{Between: &clustertrace.Between{}}
 	}
@@ -91,7 +92,7 @@ func selectsAll(terms []clustertrace.PodTerm, t *clustertrace.Template) bool {
 	return true
 }
 
-// selected returns the templates that are selected.
+// selected returns the templates for which selects is true.
 func (h *history) selected(selects func(*clustertrace.Template) bool) (all []int32) {
 	for i, t := range h.templates {
 		if selects(t) {
@@ -101,13 +102,13 @@ func (h *history) selected(selects func(*clustertrace.Template) bool) (all []int
 	return all
 }
 
-// domain is a value of a label of nodes.
+// domain is a topology domain: a label of nodes and its value.
 type domain struct{ key, value string }
 
-// occupied returns the domains of a label in which pods of the templates run.
+// occupied adds to all the domains of label key in which pods of the templates run.
 func (w *world) occupied(all map[domain]bool, key string, templates ...int32) {
 	for _, t := range templates {
-		for n := range w.where[t] {
+		for n := range w.podsByNode[t] {
 			if info := w.nodes[n].info; info != nil {
 				if v, ok := info.Labels[key]; ok {
 					all[domain{key, v}] = true
@@ -117,27 +118,27 @@ func (w *world) occupied(all map[domain]bool, key string, templates ...int32) {
 	}
 }
 
-// kept returns a function that reports whether rules between pods keep a pod of a template from a node; nil if there
-// are none.
+// interPodFilter returns a function that reports whether constraints on other pods exclude node n for pods of a
+// template; nil if there are no constraints.
 //
 // Source: the Filter of plugins InterPodAffinity and PodTopologySpread of kube-scheduler.
-func (w *world) kept(template int32) func(n int32) bool {
+func (w *world) interPodFilter(template int32) func(n int32) bool {
 	b := w.history.between[template]
-	if b == nil || !b.Required() && len(b.shunned) == 0 {
+	if b == nil || !b.Required() && len(b.existingApart) == 0 {
 		return nil
 	}
 	closed := map[domain]bool{}
 	for k := range b.Apart {
 		w.occupied(closed, b.Apart[k].Topology, b.apart[k]...)
 	}
-	for _, s := range b.shunned {
-		w.occupied(closed, s.topology, s.by)
+	for _, s := range b.existingApart {
+		w.occupied(closed, s.topology, s.template)
 	}
 	near := map[domain]bool{}
 	for k := range b.Near {
 		w.occupied(near, b.Near[k].Topology, b.near...)
 	}
-	first := len(near) == 0 && b.self // of pods that want to be together
+	first := len(near) == 0 && b.self // the first of a group of pods with affinity to one another
 	spread := w.skews(template, b)
 	return func(n int32) bool {
 		labels := w.nodes[n].info.Labels
@@ -162,25 +163,25 @@ func (w *world) kept(template int32) func(n int32) bool {
 	}
 }
 
-// skew is how the pods that a constraint counts are spread over domains.
+// skew counts the pods of a topology spread constraint by domain.
 type skew struct {
 	pods  map[string]int
-	least int // in a domain
+	least int // fewest in a domain
 }
 
-// skews counts pods for each constraint of a template.
+// skews counts the pods of each topology spread constraint of a template.
 func (w *world) skews(template int32, b *between) []skew {
 	all := make([]skew, len(b.Spread))
 	for k := range all {
 		c, pods := &b.Spread[k], map[string]int{}
 		for _, n := range w.order {
-			if !w.spreads(template, b, b.Spread, c, n) {
+			if !w.eligible(template, b, b.Spread, c, n) {
 				continue
 			}
 			v := w.nodes[n].info.Labels[c.Topology]
-			pods[v] += 0 // a domain without pods is one, too
+			pods[v] += 0 // domains without pods count too
 			for _, t := range b.counts[k] {
-				pods[v] += w.where[t][n]
+				pods[v] += w.podsByNode[t][n]
 			}
 		}
 		all[k] = skew{pods, 0}
@@ -194,11 +195,11 @@ func (w *world) skews(template int32, b *between) []skew {
 	return all
 }
 
-// spreads reports whether a node counts in a constraint: it has the labels of all of the constraints, and the pod may
-// be there as far as the constraint asks.
-func (w *world) spreads(template int32, b *between, all []clustertrace.Skew, c *clustertrace.Skew, n int32) bool {
+// eligible reports whether a node counts for a topology spread constraint: it has the topology labels of all
+// constraints, and satisfies the node inclusion policies.
+func (w *world) eligible(template int32, b *between, all []clustertrace.Skew, c *clustertrace.Skew, n int32) bool {
 	info := w.nodes[n].info
-	if !labelled(info, all) {
+	if !hasLabels(info, all) {
 		return false
 	}
 	if c.HonorTaints && !w.templates[template].Tolerates(info) {
@@ -207,8 +208,8 @@ func (w *world) spreads(template int32, b *between, all []clustertrace.Skew, c *
 	return !c.HonorNodes || b.nodes.Admits(info)
 }
 
-// labelled reports whether a node has the labels of all constraints.
-func labelled(n *clustertrace.Node, all []clustertrace.Skew) bool {
+// hasLabels reports whether a node has the topology labels of all constraints.
+func hasLabels(n *clustertrace.Node, all []clustertrace.Skew) bool {
 	for k := range all {
 		if _, ok := n.Labels[all[k].Topology]; !ok {
 			return false
@@ -217,18 +218,18 @@ func labelled(n *clustertrace.Node, all []clustertrace.Skew) bool {
 	return true
 }
 
-// move counts pods of a template on a node.
-func (w *world) move(template, n int32, by int) {
-	if w.where[template] == nil {
-		w.where[template] = map[int32]int{}
+// countPods adds by to the number of pods of a template on a node.
+func (w *world) countPods(template, n int32, by int) {
+	if w.podsByNode[template] == nil {
+		w.podsByNode[template] = map[int32]int{}
 	}
-	if w.where[template][n] += by; w.where[template][n] == 0 {
-		delete(w.where[template], n)
+	if w.podsByNode[template][n] += by; w.podsByNode[template][n] == 0 {
+		delete(w.podsByNode[template], n)
 	}
 }
 
-// hopes returns 1 if the start of another pod may open a node to pod p, otherwise 0.
-func (w *world) hopes(p int32) int {
+// dependsOnPods returns 1 if the start of another pod may make a node feasible for pod p, otherwise 0.
+func (w *world) dependsOnPods(p int32) int {
 	if b := w.history.between[w.pods[p].template]; b != nil && len(b.Near)+len(b.Spread) > 0 {
 		return 1
 	}

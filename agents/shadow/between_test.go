@@ -115,7 +115,7 @@ func prefers(weights ...int32) clustertrace.Template {
 	})
 }
 
-// TestPreferNoSchedule: n0 has a taint that only the second pod tolerates, until n1 is gone.
+// TestPreferNoSchedule: n0 has a taint that only the second pod tolerates, until n1 is removed.
 func TestPreferNoSchedule(t *testing.T) {
 	s := newScript(t)
 	s.nodeOf(clustertrace.Node{Name: "n0", MilliCPU: 4000, MemoryBytes: gi, Pods: 110, Taints: []clustertrace.Taint{{Key: "slow", Effect: "PreferNoSchedule"}}})

@@ -13,10 +13,10 @@ const (
 	draws = 10_000
 	// level is the confidence level of intervals.
 	level = 0.95
-	// minBlocks is the least number of blocks for which there are intervals: among fewer, too few
-	// resamples differ.
+	// minBlocks is the least number of blocks for intervals. With fewer, too few resamples are
+	// distinct.
 	minBlocks = 6
-	// bootstrapSeed makes equal recordings give equal reports. Its value is arbitrary.
+	// bootstrapSeed is fixed, so that equal recordings give equal reports. Its value is arbitrary.
 	bootstrapSeed = 0x736861646f77
 )
 
@@ -49,10 +49,9 @@ func (r ratio) minus(o ratio) ratio {
 // interval is a confidence interval.
 type interval struct{ low, high float64 }
 
-// bootstrap returns the 95 % interval of each ratio: from n blocks it draws n with replacement,
-// 10,000 times, and takes the 0.025 and 0.975 quantiles of the values. Hours that follow one another are
-// alike; whole blocks are drawn so that what is alike stays together. All ratios see the same
-// draws. A draw without a denominator does not count.
+// bootstrap returns the 95 % interval of each ratio: from n blocks it draws n with replacement, 10,000 times, and takes
+// the 0.025 and 0.975 quantiles of the values. Whole blocks are drawn because consecutive hours are correlated. All
+// ratios use the same draws. Draws with denominator 0 do not count.
 //
 // Source: the percentile interval of Efron and Tibshirani, "An Introduction to the Bootstrap", 1993,
 // section 13.3, over non-overlapping blocks as in Carlstein, "The Use of Subseries Values for
@@ -86,7 +85,7 @@ func bootstrap(ratios []ratio, blocks int) []interval {
 	return all
 }
 
-// quantile returns the least of the sorted values up to which there is part q of them; NaN of none.
+// quantile returns the smallest of the sorted values with at least a share q of them up to it; NaN if there are none.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()

@@ -2,33 +2,33 @@ package shadow
 
 import "github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 
-// guard is a disruption budget, and by template whether it protects pods.
-type guard struct {
+// budget is a PodDisruptionBudget with the templates whose pods it protects.
+type budget struct {
 	*clustertrace.Budget
 	protects []bool
 }
 
-func (h *history) guards(b *clustertrace.Budget) guard {
-	g := guard{b, make([]bool, len(h.templates))}
+func (h *history) newBudget(b *clustertrace.Budget) budget {
+	g := budget{b, make([]bool, len(h.templates))}
 	for i, t := range h.templates {
 		g.protects[i] = b.Protects(t)
 	}
 	return g
 }
 
-// allowance is how many pods a budget lets go.
+// allowance is a budget with its number of allowed disruptions.
 type allowance struct {
-	guard
+	budget
 	allowed int
 }
 
-// allowances returns what the budgets allow at present. Pods that are there are expected, and those that run are healthy.
+// allowances returns the allowed disruptions of all budgets. Present pods are expected, running ones healthy.
 func (w *world) allowances() (all []allowance) {
 	for _, b := range w.budgets {
 		expected, healthy := 0, 0
-		for p := range w.pods[:w.born] {
+		for p := range w.pods[:w.arrived] {
 			q := &w.pods[p]
-			if q.phase == absent || q.phase == gone || !b.protects[q.template] {
+			if q.phase == absent || q.phase == ended || !b.protects[q.template] {
 				continue
 			}
 			expected++
@@ -41,23 +41,23 @@ func (w *world) allowances() (all []allowance) {
 	return all
 }
 
-// split parts pods, the most important first, into those whose eviction breaks a budget and the others.
+// splitViolating divides pods, sorted by importance, into those whose eviction violates a budget and the others.
 //
 // Source: filterPodsWithPDBViolation of kube-scheduler's plugin DefaultPreemption.
-func (w *world) split(pods []int32, budgets []allowance) (violating, others []int32) {
+func (w *world) splitViolating(pods []int32, budgets []allowance) (violating, others []int32) {
 	left := make([]int, len(budgets))
 	for i := range budgets {
 		left[i] = budgets[i].allowed
 	}
 	for _, p := range pods {
-		breaks := false
+		violates := false
 		for i := range budgets {
 			if budgets[i].protects[w.pods[p].template] {
 				left[i]--
-				breaks = breaks || left[i] < 0
+				violates = violates || left[i] < 0
 			}
 		}
-		if breaks {
+		if violates {
 			violating = append(violating, p)
 		} else {
 			others = append(others, p)

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Disagreement is a recorded decision for which at least one policy would have chosen another node, in the recorded cluster
-// at that time.
+// Disagreement is a recorded decision for which at least one policy chooses another node in the recorded cluster at
+// that time.
 type Disagreement struct {
 	At      time.Time           `json:"at"`
 	Pod     string              `json:"pod"`
-	Node    string              `json:"node"` // that the pod was bound to
-	Cost    Costs               `json:"cost"` // of that
+	Node    string              `json:"node"` // to which the pod was bound
+	Cost    Costs               `json:"cost"` // after the recorded choice
 	Choices []DisagreeingChoice `json:"choices"`
 }
 
-// DisagreeingChoice is another node of a policy.
+// DisagreeingChoice is the choice of a policy that disagrees.
 type DisagreeingChoice struct {
 	Policy string `json:"policy"`
 	Node   string `json:"node"`
@@ -30,10 +30,10 @@ type Costs struct {
 	Fragmentation *Number `json:"fragmentation,omitempty"` // nil without GPUs
 }
 
-// maxDisagreements bounds those that a report lists.
+// maxDisagreements bounds the list in a report.
 const maxDisagreements = 500
 
-// disagreements counts all and keeps those whose costs differ most.
+// disagreements counts all disagreements and keeps those with the greatest differences in cost.
 type disagreements struct {
 	number int
 	kept   []Disagreement
@@ -46,7 +46,7 @@ func (d *disagreements) add(one Disagreement) {
 	}
 }
 
-// trim drops those whose costs differ least, of equal ones the later. The others stay in their order.
+// trim drops those with the smallest difference in cost, the later of equals. The others keep their order.
 func (d *disagreements) trim() {
 	if len(d.kept) <= maxDisagreements {
 		return
@@ -65,14 +65,14 @@ func (d *disagreements) trim() {
 	d.kept = kept
 }
 
-// worst returns those that are kept, in the order of the recording; none is an empty list.
+// worst returns the disagreements kept, in the order of the recording; the list is never nil.
 func (d *disagreements) worst() []Disagreement {
 	d.trim()
 	return append([]Disagreement{}, d.kept...)
 }
 
-// difference returns by how much the imbalance or the fragmentation after the policies' choices differs most from that
-// after the recorded one.
+// difference returns the largest difference in imbalance or fragmentation between a policy's choice and the recorded
+// one.
 func (d *Disagreement) difference() float64 {
 	most := 0.0
 	for _, c := range d.Choices {
@@ -84,9 +84,9 @@ func (d *Disagreement) difference() float64 {
 	return most
 }
 
-// costs returns the metrics of the cluster with a waiting pod on a node; the cluster stays as it is.
+// costs returns the metrics of the cluster as if a waiting pod ran on a node.
 func (w *world) costs(p, n int32, devices uint64) Costs {
-	t, node := w.of(p), &w.nodes[n]
+	t, node := w.template(p), &w.nodes[n]
 	if node.info == nil {
 		return Costs{Imbalance: Number(math.NaN())}
 	}

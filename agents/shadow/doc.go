@@ -1,32 +1,31 @@
-// Package shadow compares what a scheduler did in a recorded cluster with what a policy would have
-// done, and what each led to.
+// Package shadow compares the decisions of a scheduler in a recorded cluster with those of a
+// policy, and their results.
 //
-// The recorded cluster is replayed as it was. Beside it, each policy has a cluster of its own: the
-// same nodes, and the same pods at the same times, but placed by the policy. [Run] measures all of
-// them by the clock and returns a [Report], in which intervals come from a block bootstrap.
+// [Run] replays the recorded cluster. Each policy also places the same pods, created at the same
+// times, in its own copy of the cluster. Run measures all clusters over time and returns a [Report]
+// with confidence intervals from a block bootstrap.
 //
 // # The policy's cluster
 //
-//   - Pods that ran when the recording began stay where they were; so do pods of DaemonSets, static pods and
-//     pods of other schedulers, which go to their recorded nodes at their recorded times.
-//   - Any other pod waits from its creation, or from the removal of its last scheduling gate. Pods
-//     that wait are tried by priority, then in the order of arrival: at once, and again whenever
-//     something may have made room. Decisions take no time.
-//   - A pod that fits nowhere evicts pods of lower priority, as kube-scheduler does, with regard to recorded
-//     disruption budgets. Those wait again, to run for the rest of their lifetimes.
+//   - Pods that ran when the recording began keep their nodes. Pods of DaemonSets, static pods and pods of
+//     other schedulers start on their recorded nodes at their recorded times.
+//   - Any other pod is pending from its creation, or from the removal of its last scheduling gate. Pending
+//     pods are tried by priority, then in the order of arrival: at once, and again after every event that
+//     may have made room. Decisions take no time.
+//   - A pod that fits no node preempts pods of lower priority, as in kube-scheduler, and respects recorded
+//     disruption budgets. Preempted pods are pending again, and later run for the rest of their lifetimes.
 //   - A pod runs as long as it ran in the recording. A pod that was never bound there, or never
-//     ended, runs to the end; one that was deleted before it was bound is deleted at that time.
-//   - A resize takes effect at its recorded time or, where the node lacks room, as soon as it has it.
-//   - Required affinity and anti-affinity between pods and topology spread with DoNotSchedule close nodes,
-//     as kube-scheduler's filters do. Preferences close those that score more
-//     than [Margin] below the best one.
-//   - When a node is removed, a pod on it that ran there in the recording too is lost, as there; any
-//     other waits again, to run for the rest of its lifetime.
+//     ended, runs to the end; a pod deleted before it was bound is deleted at the recorded time.
+//   - A resize takes effect at its recorded time or, if the node lacks room then, as soon as it has room.
+//   - Required affinity and anti-affinity between pods and topology spread with DoNotSchedule exclude nodes,
+//     as in kube-scheduler's filters. Preferences exclude nodes that score more than [Margin] below the best.
+//   - When a node is removed, pods that also ran on it in the recording end, as recorded. Other pods on it
+//     are pending again, and later run for the rest of their lifetimes.
 //
-// A policy sees the present only: nodes, running and waiting pods. It sees no lifetimes.
+// A policy sees the present nodes and pods, but no lifetimes.
 //
-//   - history.go: what a recording says of each pod
-//   - world.go, hold.go, queue.go, between.go, prefer.go, preempt.go, budget.go: a cluster in which pods are placed
-//   - replay.go: the recorded cluster and that of a policy, event by event
+//   - history.go: the history of each pod in a recording
+//   - world.go, lifecycle.go, queue.go, between.go, prefer.go, preempt.go, budget.go: a cluster with its scheduling queue and filters
+//   - replay.go: replays a recording, as recorded and with a policy
 //   - meter.go, bootstrap.go, report.go: measures, intervals, the report; html.go: its page
 package shadow

@@ -11,7 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// never is the time of what did not happen.
+// never is the time of an event that did not happen.
 const never = time.Duration(math.MaxInt64)
 
 // Recording is a recorded cluster.
@@ -20,18 +20,17 @@ type Recording struct {
 	Events []clustertrace.Event // in order, as a [clustertrace.Reader] returns them
 }
 
-// history is a recording with what it says of each pod as a whole. Only the worlds look into it;
-// policies do not see it.
+// history is a recording with a summary of each pod's life. Policies do not see it.
 type history struct {
 	*Recording
 	templates []*clustertrace.Template
-	nodes     []*clustertrace.Node // at first, by number
+	nodes     []*clustertrace.Node // as added, by number
 	pods      []pod
 	end       time.Duration // of the recording
-	between   []*between    // by template; nil: it has no rules about other pods
-	ruled     bool          // some template has required ones
-	lowest    int32         // priority of a template
-	extra     bool          // scores count more of some template's pods than they request
+	between   []*between    // by template; nil without constraints on other pods
+	interPod  bool          // a template has constraints or preferences about other pods
+	lowest    int32         // lowest priority of a template
+	extra     bool          // scores count some template's pods with more than their requests
 
 	fragments *gpushare.Fragmenter // nil without GPUs
 	catalogue *gpushare.Catalogue
@@ -46,13 +45,13 @@ type pod struct {
 	created  time.Duration
 	bound    time.Duration // or never
 	ended    time.Duration // finished or deleted, or never
-	listed   bool          // it was found in a list, not seen to come
-	given    bool          // not for the policy to place
-	node     int32         // that it was bound to, or -1
+	listed   bool          // it came from a list, not from a watch
+	fixed    bool          // the policy does not place it
+	node     int32         // to which it was bound, or -1
 	devices  uint64
 }
 
-// lifetime returns how long the pod ran; never if that is not known.
+// lifetime returns how long the pod ran; never if unknown.
 func (p *pod) lifetime() time.Duration {
 	if p.bound == never || p.ended == never {
 		return never
@@ -60,8 +59,8 @@ func (p *pod) lifetime() time.Duration {
 	return max(0, p.ended-p.bound)
 }
 
-// read collects what the events say. Pods of schedulers other than those named are given; without
-// names none are for that reason.
+// read collects the history of each pod. The policy places the pods of the named schedulers, or of
+// all if there are no names.
 func read(r *Recording, schedulers []string) (*history, error) {
 	h := &history{Recording: r}
 	for i := range r.Events {
@@ -80,12 +79,12 @@ func read(r *Recording, schedulers []string) (*history, error) {
 			t := h.templates[e.Template]
 			h.pods = append(h.pods, pod{
 				name: t.Namespace + "/" + e.Name, template: e.Template, claims: e.Claims, created: e.At - e.Ago, listed: e.Ago > 0,
-				bound: never, ended: never, node: -1, given: !decided(t, schedulers),
+				bound: never, ended: never, node: -1, fixed: !isPlacedBy(t, schedulers),
 			})
 		case clustertrace.BindPod:
 			p := &h.pods[e.Pod]
 			p.bound, p.node = e.At-e.Ago, e.Node
-			p.given = p.given || p.listed && e.Ago > 0
+			p.fixed = p.fixed || p.listed && e.Ago > 0
 			for _, d := range e.Devices {
 				p.devices |= 1 << d
 			}
@@ -104,9 +103,9 @@ func read(r *Recording, schedulers []string) (*history, error) {
 	return h, h.readGPUs()
 }
 
-// decided reports whether one of the schedulers places pods of the template. Pods of DaemonSets belong
-// to their nodes, and static pods are their kubelet's.
-func decided(t *clustertrace.Template, schedulers []string) bool {
+// isPlacedBy reports whether one of the schedulers places pods of the template. Pods of DaemonSets and static pods
+// belong to their nodes.
+func isPlacedBy(t *clustertrace.Template, schedulers []string) bool {
 	if kind, _, _ := strings.Cut(t.Owner, "/"); kind == "DaemonSet" || kind == "Node" {
 		return false
 	}
@@ -117,8 +116,8 @@ func decided(t *clustertrace.Template, schedulers []string) bool {
 	return len(schedulers) == 0 || slices.Contains(schedulers, name)
 }
 
-// readGPUs prepares the measure of fragmentation, if a node has a GPU. The typical pods of the measure
-// are those of the whole recording: it judges, it does not decide.
+// readGPUs prepares the measure of fragmentation, if a node has a GPU. Its typical pods come from the whole recording;
+// policies do not see it.
 func (h *history) readGPUs() error {
 	gpus := false
 	for _, n := range h.nodes {
@@ -157,7 +156,7 @@ func shapeOf(t *clustertrace.Template) gpushare.Shape {
 	}
 }
 
-// gpuNode returns a node as the measure of fragmentation has it. GPUs of no known model are one of their own.
+// gpuNode converts a node for the measure of fragmentation. GPUs of unknown model count as one model.
 func gpuNode(n *clustertrace.Node) gpushare.Node {
 	g := gpushare.Node{Name: n.Name, MilliCPU: n.MilliCPU, MemoryMiB: n.MemoryBytes / gpushare.BytesMiB, GPUs: int(n.GPUs), Model: n.GPUModel}
 	if g.GPUs > 0 && g.Model == "" {

@@ -34,7 +34,8 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 
 func text(n Number) string { return FormatNumber(float64(n)) }
 
-// FormatNumber writes a value with four significant digits, but no fewer than those before the point; "–" is none.
+// FormatNumber formats a value with four significant digits, or all digits before the decimal point if more; "–" if not
+// finite.
 func FormatNumber(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
@@ -50,7 +51,7 @@ func FormatNumber(v float64) string {
 	return strings.Replace(s, "-", "−", 1)
 }
 
-// FormatInterval writes an interval; "" is none.
+// FormatInterval formats an interval; "" if a bound is NaN.
 func FormatInterval(low, high Number) string {
 	if math.IsNaN(float64(low)) || math.IsNaN(float64(high)) {
 		return ""
@@ -68,7 +69,7 @@ const (
 // colors are Okabe and Ito's, which the colour-blind can distinguish. Source: https://jfly.uni-koeln.de/color/.
 var colors = []string{"#262626", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"}
 
-// dashes distinguish lines that lie upon each other.
+// dashes distinguish lines that coincide.
 var dashes = []string{"", "8 3", "3 3", "12 3 3 3"}
 
 type plot struct {
@@ -85,11 +86,11 @@ type tick struct {
 
 type line struct {
 	Name, Color, Dash              string
-	Points                         []string // of polylines: blocks without a value part them
+	Points                         []string // of polylines, interrupted at blocks without a value
 	LegendX, LegendEnd, LegendText int
 }
 
-// WriteHTML writes the report as a page that needs no script and requests nothing.
+// WriteHTML writes the report as a page without scripts and external resources.
 func (r *Report) WriteHTML(w io.Writer) error {
 	data := struct {
 		*Report
@@ -140,7 +141,7 @@ func (r *Report) plot(metric int) plot {
 	return p
 }
 
-// polylines returns the points of steps: a block has one value.
+// polylines returns the points of step functions: each block has one value.
 func polylines(series []Number, x, y func(float64) float64) []string {
 	var all []string
 	var points []string
@@ -159,7 +160,7 @@ func polylines(series []Number, x, y func(float64) float64) []string {
 	return all
 }
 
-// niceStep returns 1, 2 or 5 times a power of ten, for four to ten steps.
+// niceStep returns 1, 2 or 5 times a power of ten, so that an axis up to top has four to ten steps.
 func niceStep(top float64) float64 {
 	if top <= 0 {
 		return 1
@@ -175,5 +176,5 @@ func niceStep(top float64) float64 {
 
 func tenths(v float64) float64 { return math.Round(10*v) / 10 }
 
-// tidy takes off what binary fractions add.
+// tidy removes rounding errors of binary fractions.
 func tidy(v float64) float64 { return math.Round(v*1e9) / 1e9 }

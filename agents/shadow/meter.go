@@ -47,13 +47,13 @@ var metrics = [numMetrics]Metric{
 // meter measures a world by blocks of time.
 type meter struct {
 	from, block time.Duration
-	paused      bool // nothing is recorded
+	paused      bool // the recording has a gap
 	ratios      [numMetrics]ratio
 	present     [numMetrics]float64
-	dirty       bool // present is of before the last change
+	dirty       bool // present is out of date
 	displaced   int  // pods whose node was removed
 	deferred    int  // resizes that had to wait for room
-	violations  int  // evictions that broke a disruption budget
+	violations  int  // evictions that violated a disruption budget
 }
 
 func newMeter(from, end, block time.Duration) *meter {
@@ -65,7 +65,7 @@ func newMeter(from, end, block time.Duration) *meter {
 	return m
 }
 
-// elapse adds the time until t, in which the world stays as it is.
+// elapse adds the time until t, during which the world does not change.
 func (m *meter) elapse(w *world, t time.Duration) {
 	begin := max(w.now, m.from)
 	if m.paused || t <= begin {
@@ -97,8 +97,8 @@ func (m *meter) preempted(t time.Duration) {
 	r.num[min(int((t-m.from)/m.block), len(r.num)-1)]++
 }
 
-// waited adds the time that a pod has waited, in the block in which it began. A pod that waits again, for
-// its node was removed, counts once.
+// waited adds a pod's pending time to the block in which it began. A pod that is pending again, after an eviction,
+// counts once.
 func (m *meter) waited(q *placement, until time.Duration) {
 	since := q.since
 	if since < m.from {
@@ -107,12 +107,12 @@ func (m *meter) waited(q *placement, until time.Duration) {
 	r := &m.ratios[pendingTime]
 	b := min(int((since-m.from)/m.block), len(r.num)-1)
 	r.num[b] += (until - since).Seconds()
-	if q.remains == 0 {
+	if q.remaining == 0 {
 		r.den[b]++
 	}
 }
 
-// measure writes the quantities that are means over time, as they now are.
+// measure sets the present values of the metrics that are means over time.
 func (w *world) measure(v *[numMetrics]float64) {
 	*v = [numMetrics]float64{}
 	s := &w.sums
@@ -131,16 +131,17 @@ func percent(part, all int64) float64 {
 	return 100 * float64(part) / float64(all)
 }
 
-// sums are over the present nodes: what pods request, what nodes have, and how many run a pod of no DaemonSet.
+// sums are totals over the present nodes: requests of pods, capacity of nodes, and nodes that run a pod of no
+// DaemonSet.
 type sums struct {
 	cpu, memory, gpu, allCPU, allMemory, allGPU int64
 	inUse                                       int
 }
 
-// share holds the part of a node that its pods request, in percent.
+// share holds the requested share of a node, in percent.
 type share struct{ cpu, memory float64 }
 
-// tally adds a node to the sums, or takes it away before it changes.
+// tally adds a node to the sums, or subtracts it before it changes.
 func (w *world) tally(n int32, sign int64) {
 	node := &w.nodes[n]
 	if node.info == nil {
@@ -150,7 +151,7 @@ func (w *world) tally(n int32, sign int64) {
 	s.cpu, s.memory, s.gpu = s.cpu+sign*node.used.MilliCPU, s.memory+sign*node.used.MemoryBytes, s.gpu+sign*node.gpu
 	s.allCPU, s.allMemory = s.allCPU+sign*node.info.MilliCPU, s.allMemory+sign*node.info.MemoryBytes
 	s.allGPU += sign * int64(node.info.GPUs) * int64(node.info.MilliGPU)
-	if node.own > 0 {
+	if node.nonDaemon > 0 {
 		s.inUse += int(sign)
 	}
 	w.share[n] = share{percent(node.used.MilliCPU, node.info.MilliCPU), percent(node.used.MemoryBytes, node.info.MemoryBytes)}

@@ -11,16 +11,16 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// preempt evicts pods of lower priority from the node where that costs least, so that a waiting pod fits there. It
-// reports whether it did. Evicted pods wait again, to run for the rest of their lifetimes.
+// preempt makes room for a pending pod by evicting pods of lower priority, on the node where that costs least, and
+// reports whether it did. Evicted pods are pending again, and later run for the rest of their lifetimes.
 //
 // Source: plugin DefaultPreemption of kube-scheduler.
 func (w *world) preempt(p int32) (bool, error) {
-	t := w.of(p)
+	t := w.template(p)
 	if t.PreemptionPolicy == "Never" || t.Priority <= w.history.lowest {
 		return false, nil
 	}
-	lower, closed := w.lower(t.Priority), w.closed(w.pods[p].template)
+	lower, closed := w.lowerPriority(t.Priority), w.rejectedNodes(w.pods[p].template)
 	budgets := w.allowances()
 	var best *eviction
 	for _, n := range w.order {
@@ -47,23 +47,23 @@ func (w *world) preempt(p int32) (bool, error) {
 	return true, nil
 }
 
-// lower returns by node the pods whose priority is below one, without those that the policy does not place.
-func (w *world) lower(priority int32) map[int32][]int32 {
+// lowerPriority returns by node the running pods of lower priority, except those that the policy does not place.
+func (w *world) lowerPriority(priority int32) map[int32][]int32 {
 	all := map[int32][]int32{}
-	for _, p := range w.who {
-		if q := &w.pods[p]; q.phase == running && !w.history.pods[p].given && w.of(p).Priority < priority {
+	for _, p := range w.slots {
+		if q := &w.pods[p]; q.phase == running && !w.history.pods[p].fixed && w.template(p).Priority < priority {
 			all[q.node] = append(all[q.node], p)
 		}
 	}
 	return all
 }
 
-// eviction is the pods to evict from a node, and what it costs.
+// eviction holds the pods to evict from a node and the cost.
 type eviction struct {
 	pods          []int32
-	violations    int           // pods whose eviction breaks a disruption budget
-	highest       int32         // priority
-	sum           int64         // of priorities, each made positive
+	violations    int           // of disruption budgets
+	highest       int32         // priority of a pod
+	sum           int64         // of priorities, each shifted to be positive
 	earliestStart time.Duration // of the pods of the highest priority
 }
 
@@ -76,38 +76,38 @@ func (e *eviction) compare(other *eviction) int {
 	)
 }
 
-// victims returns which of the pods on a node must go so that pod p fits; nil if it does not fit without all of them.
-// Those whose eviction breaks a disruption budget are spared first, and of these and the others the most important.
+// victims returns which of the pods on a node must be evicted so that pod p fits; nil if it does not fit without all of
+// them. It first spares pods whose eviction violates a disruption budget, then the others, each by importance.
 func (w *world) victims(p, n int32, pods []int32, budgets []allowance) *eviction {
 	slices.SortFunc(pods, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(w.of(b).Priority, w.of(a).Priority), cmp.Compare(w.pods[a].started, w.pods[b].started), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(w.template(b).Priority, w.template(a).Priority), cmp.Compare(w.pods[a].started, w.pods[b].started), cmp.Compare(a, b))
 	})
-	gone, e := slices.Clone(pods), &eviction{}
-	if !w.fitsWithout(p, n, gone) {
+	evicted, e := slices.Clone(pods), &eviction{}
+	if !w.fitsWithout(p, n, evicted) {
 		return nil
 	}
-	violating, others := w.split(pods, budgets)
+	violating, others := w.splitViolating(pods, budgets)
 	for i, v := range slices.Concat(violating, others) {
-		without := slices.DeleteFunc(slices.Clone(gone), func(u int32) bool { return u == v })
+		without := slices.DeleteFunc(slices.Clone(evicted), func(u int32) bool { return u == v })
 		if w.fitsWithout(p, n, without) {
-			gone = without
+			evicted = without
 		} else if i < len(violating) {
 			e.violations++
 		}
 	}
-	if len(gone) == 0 {
-		return nil // it fits as it is
+	if len(evicted) == 0 {
+		return nil // p fits without evictions
 	}
-	e.pods, e.highest, e.earliestStart = gone, w.of(gone[0]).Priority, w.pods[gone[0]].started
-	for _, v := range gone {
-		e.sum += int64(w.of(v).Priority) + math.MaxInt32 + 1
+	e.pods, e.highest, e.earliestStart = evicted, w.template(evicted[0]).Priority, w.pods[evicted[0]].started
+	for _, v := range evicted {
+		e.sum += int64(w.template(v).Priority) + math.MaxInt32 + 1
 	}
 	return e
 }
 
-// fitsWithout reports whether pod p fits a node that is open to its template, once some pods are gone from there.
-func (w *world) fitsWithout(p, n int32, gone []int32) bool {
-	t, node := w.of(p), w.nodes[n] // a copy, from which pods are taken
+// fitsWithout reports whether pod p fits a node that admits its template after the eviction of some pods.
+func (w *world) fitsWithout(p, n int32, evicted []int32) bool {
+	t, node := w.template(p), w.nodes[n] // a copy, to subtract pods from
 	node.other, node.ports = nil, nil
 	other, ports := map[string]int64{}, map[string]int{}
 	for name := range t.Other {
@@ -117,8 +117,8 @@ func (w *world) fitsWithout(p, n int32, gone []int32) bool {
 		ports[port] = w.nodes[n].ports[port]
 	}
 	free := slices.Clone(w.state.NodeDevices(node.index))
-	for _, v := range gone {
-		of := w.of(v)
+	for _, v := range evicted {
+		of := w.template(v)
 		node.used.MilliCPU -= of.MilliCPU
 		node.used.MemoryBytes -= of.MemoryBytes
 		node.pods--
@@ -138,10 +138,10 @@ func (w *world) fitsWithout(p, n int32, gone []int32) bool {
 	if !node.holds(t, free) || slices.ContainsFunc(w.pods[p].bound, func(terms []clustertrace.Term) bool { return !clustertrace.Reaches(terms, node.info) }) {
 		return false
 	}
-	return !w.keptWithout(p, n, gone)
+	return !w.excludedWithout(p, n, evicted)
 }
 
-// holds reports whether a node has room for a pod: amounts, pods, host ports and devices.
+// holds reports whether a node has room for a pod: resources, pod slots, host ports and devices.
 func (n *node) holds(t *clustertrace.Template, free []cluster.Device) bool {
 	if t.MilliCPU > max(0, n.info.MilliCPU-n.used.MilliCPU) || t.MemoryBytes > max(0, n.info.MemoryBytes-n.used.MemoryBytes) ||
 		n.info.Pods > 0 && n.pods >= n.info.Pods || n.lacks(t) {
@@ -156,28 +156,28 @@ func (n *node) holds(t *clustertrace.Template, free []cluster.Device) bool {
 	return devices >= t.GPUs
 }
 
-// keptWithout reports whether rules between pods keep pod p from a node, once some pods are gone from there.
-func (w *world) keptWithout(p, n int32, gone []int32) bool {
-	if w.where == nil {
+// excludedWithout reports whether constraints on other pods exclude a node for pod p after the eviction of some pods.
+func (w *world) excludedWithout(p, n int32, evicted []int32) bool {
+	if w.podsByNode == nil {
 		return false
 	}
 	count := func(by int) {
-		for _, v := range gone {
-			w.move(w.pods[v].template, n, by)
+		for _, v := range evicted {
+			w.countPods(w.pods[v].template, n, by)
 		}
 	}
 	count(-1)
 	defer count(1)
-	kept := w.kept(w.pods[p].template)
-	return kept != nil && kept(n)
+	excludes := w.interPodFilter(w.pods[p].template)
+	return excludes != nil && excludes(n)
 }
 
-// evict takes a running pod from its node. It keeps what is left of its lifetime.
+// evict removes a running pod from its node and records its remaining lifetime.
 func (w *world) evict(p int32) error {
 	q := &w.pods[p]
-	q.remains = q.ends
+	q.remaining = q.ends
 	if q.ends != never {
-		q.remains = max(1, q.ends-w.now)
+		q.remaining = max(1, q.ends-w.now)
 	}
 	return w.displace(p)
 }

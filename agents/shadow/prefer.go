@@ -7,8 +7,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// Margin is the greatest distance from the best score by users' preferences at which a policy may choose a node. It is the
-// default of kube-scheduler's plugin with the order respect. One preference, satisfied or not, makes a difference of 200.
+// Margin is the greatest distance from the best score of users' preferences at which a policy may choose a node. It is
+// also the default of the scheduler plugin with the order respect. One preference, satisfied or not, makes a difference
+// of 200.
 const Margin = 20
 
 // Weights of kube-scheduler's score plugins, and the maximum of their normalized scores.
@@ -22,37 +23,38 @@ const (
 	hostname       = "kubernetes.io/hostname"
 )
 
-// readPreferences reads what pods of a template prefer about other pods, and what running pods of the template prefer of those
-// that come.
+// readPreferences reads the preferences of a template's pods about other pods. Running pods of the template also apply
+// theirs to new pods.
 func (h *history) readPreferences(template int32, b *between) {
-	draws := func(term *clustertrace.PodTerm, weight int64) []int32 {
+	add := func(term *clustertrace.PodTerm, weight int64) []int32 {
 		of := h.selected(term.Selects)
 		for _, u := range of {
-			v := h.rules(u)
-			v.drawn = append(v.drawn, draw{template, term.Topology, weight})
+			v := h.ensureBetween(u)
+			v.existingPrefer = append(v.existingPrefer, existingPreference{template, term.Topology, weight})
 		}
 		return of
 	}
 	for k := range b.Near {
-		draws(&b.Near[k], hardWeight)
+		add(&b.Near[k], hardWeight)
 	}
 	for k := range b.Prefer {
-		b.pulled = append(b.pulled, draws(&b.Prefer[k].PodTerm, b.Prefer[k].Weight))
+		b.prefer = append(b.prefer, add(&b.Prefer[k].PodTerm, b.Prefer[k].Weight))
 	}
 	for k := range b.Loose {
 		b.loose = append(b.loose, h.selected(b.Loose[k].Counts))
 	}
 }
 
-// prefer closes nodes that a pod fits, and that score more than Margin below the best one by what users prefer.
+// prefer cordons the nodes on which a pod fits but whose score of users' preferences is more than Margin below the
+// best.
 //
 // Source: plugins NodeAffinity, TaintToleration, PodTopologySpread (stated constraints only) and InterPodAffinity of
 // kube-scheduler, with their default weights.
 func (w *world) prefer(p int32) {
-	t, b := w.of(p), w.history.between[w.pods[p].template]
-	between := b != nil && len(b.Prefer)+len(b.drawn) > 0
+	t, b := w.template(p), w.history.between[w.pods[p].template]
+	between := b != nil && len(b.Prefer)+len(b.existingPrefer) > 0
 	spread := b != nil && len(b.Loose) > 0
-	if len(t.Preferred) == 0 && w.frowned == 0 && !between && !spread {
+	if len(t.Preferred) == 0 && w.discouraged == 0 && !between && !spread {
 		return
 	}
 	var fitting []int32
@@ -70,7 +72,7 @@ func (w *world) prefer(p int32) {
 	if len(t.Preferred) > 0 {
 		add(affinityWeight, w.affinityScores(t, fitting))
 	}
-	if w.frowned > 0 {
+	if w.discouraged > 0 {
 		add(taintWeight, w.taintScores(t, fitting))
 	}
 	if spread {
@@ -87,7 +89,7 @@ func (w *world) prefer(p int32) {
 	}
 }
 
-// affinityScores are those of preferred node affinity.
+// affinityScores returns the scores of preferred node affinity.
 func (w *world) affinityScores(t *clustertrace.Template, fitting []int32) []int64 {
 	scores := make([]int64, len(fitting))
 	for i, n := range fitting {
@@ -105,7 +107,7 @@ func (w *world) affinityScores(t *clustertrace.Template, fitting []int32) []int6
 	return scores
 }
 
-// taintScores are those of taints PreferNoSchedule.
+// taintScores returns the scores of PreferNoSchedule taints.
 func (w *world) taintScores(t *clustertrace.Template, fitting []int32) []int64 {
 	scores := make([]int64, len(fitting))
 	for i, n := range fitting {
@@ -118,11 +120,11 @@ func (w *world) taintScores(t *clustertrace.Template, fitting []int32) []int64 {
 	return scores
 }
 
-// betweenScores are those of preferred affinity between pods, of the pod's own terms and those of running pods.
+// betweenScores returns the scores of preferred inter-pod affinity, from the pod's own terms and those of running pods.
 func (w *world) betweenScores(b *between, fitting []int32) []int64 {
 	domains := map[domain]int64{}
 	count := func(template int32, topology string, weight int64) {
-		for n, pods := range w.where[template] {
+		for n, pods := range w.podsByNode[template] {
 			if info := w.nodes[n].info; info != nil {
 				if v, ok := info.Labels[topology]; ok {
 					domains[domain{topology, v}] += weight * int64(pods)
@@ -131,12 +133,12 @@ func (w *world) betweenScores(b *between, fitting []int32) []int64 {
 		}
 	}
 	for k := range b.Prefer {
-		for _, u := range b.pulled[k] {
+		for _, u := range b.prefer[k] {
 			count(u, b.Prefer[k].Topology, b.Prefer[k].Weight)
 		}
 	}
-	for _, d := range b.drawn {
-		count(d.by, d.topology, d.weight)
+	for _, d := range b.existingPrefer {
+		count(d.template, d.topology, d.weight)
 	}
 	scores := make([]int64, len(fitting))
 	for i, n := range fitting {
@@ -155,21 +157,21 @@ func (w *world) betweenScores(b *between, fitting []int32) []int64 {
 	return scores
 }
 
-// spreadScores are those of topology spread with ScheduleAnyway.
+// spreadScores returns the scores of topology spread constraints with ScheduleAnyway.
 func (w *world) spreadScores(template int32, b *between, fitting []int32) []int64 {
 	pods, weights := w.looseCounts(template, b, fitting)
 	scores := make([]int64, len(fitting))
 	least, most := int64(math.MaxInt64), int64(0)
 	for i, n := range fitting {
 		info := w.nodes[n].info
-		if scores[i] = -1; !labelled(info, b.Loose) {
+		if scores[i] = -1; !hasLabels(info, b.Loose) {
 			continue
 		}
 		score := 0.0
 		for k := range b.Loose {
 			have := pods[k][info.Labels[b.Loose[k].Topology]]
 			if b.Loose[k].Topology == hostname {
-				have = w.counted(b.loose[k], n)
+				have = w.podsOn(b.loose[k], n)
 			}
 			score += float64(have)*weights[k] + float64(b.Loose[k].MaxSkew-1)
 		}
@@ -189,7 +191,7 @@ func (w *world) spreadScores(template int32, b *between, fitting []int32) []int6
 	return scores
 }
 
-// looseCounts returns for each constraint of Loose the pods by domain, and the weight of a pod.
+// looseCounts returns the pods by domain and the weight of a pod, for each constraint of Loose.
 func (w *world) looseCounts(template int32, b *between, fitting []int32) ([]map[string]int, []float64) {
 	pods, weights := make([]map[string]int, len(b.Loose)), make([]float64, len(b.Loose))
 	for k := range b.Loose {
@@ -197,7 +199,7 @@ func (w *world) looseCounts(template int32, b *between, fitting []int32) ([]map[
 		pods[k] = map[string]int{}
 		nodes := 0
 		for _, n := range fitting {
-			if info := w.nodes[n].info; labelled(info, b.Loose) {
+			if info := w.nodes[n].info; hasLabels(info, b.Loose) {
 				nodes++
 				pods[k][info.Labels[c.Topology]] = 0
 			}
@@ -209,24 +211,24 @@ func (w *world) looseCounts(template int32, b *between, fitting []int32) ([]map[
 		weights[k] = math.Log(float64(len(pods[k]) + 2))
 		for _, n := range w.order {
 			v := w.nodes[n].info.Labels[c.Topology]
-			if _, ok := pods[k][v]; ok && w.spreads(template, b, b.Loose, c, n) {
-				pods[k][v] += w.counted(b.loose[k], n)
+			if _, ok := pods[k][v]; ok && w.eligible(template, b, b.Loose, c, n) {
+				pods[k][v] += w.podsOn(b.loose[k], n)
 			}
 		}
 	}
 	return pods, weights
 }
 
-// counted returns how many pods of the templates run on a node.
-func (w *world) counted(templates []int32, n int32) (pods int) {
+// podsOn returns how many pods of the templates run on a node.
+func (w *world) podsOn(templates []int32, n int32) (pods int) {
 	for _, t := range templates {
-		pods += w.where[t][n]
+		pods += w.podsByNode[t][n]
 	}
 	return pods
 }
 
-// frowns returns 1 for a node with a taint PreferNoSchedule, otherwise 0.
-func frowns(n *clustertrace.Node) int {
+// preferNoSchedule returns 1 for a node with a PreferNoSchedule taint, otherwise 0.
+func preferNoSchedule(n *clustertrace.Node) int {
 	if n != nil && slices.ContainsFunc(n.Taints, func(t clustertrace.Taint) bool { return t.Effect == "PreferNoSchedule" }) {
 		return 1
 	}

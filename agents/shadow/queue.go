@@ -6,48 +6,48 @@ import (
 	"slices"
 )
 
-// before orders waiting pods as kube-scheduler's plugin PrioritySort does; of equal ones the first recorded comes first.
+// before compares pending pods as kube-scheduler's plugin PrioritySort does; ties keep the order of the recording.
 func (w *world) before(a, b int32) int {
-	return cmp.Or(cmp.Compare(w.of(b).Priority, w.of(a).Priority), cmp.Compare(w.pods[a].since, w.pods[b].since), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(w.template(b).Priority, w.template(a).Priority), cmp.Compare(w.pods[a].since, w.pods[b].since), cmp.Compare(a, b))
 }
 
 func (w *world) enqueue(p int32) {
 	at, _ := slices.BinarySearchFunc(w.queue, p, w.before)
 	w.queue = slices.Insert(w.queue, at, p)
 	w.fresh = append(w.fresh, p)
-	w.hopeful += w.hopes(p)
+	w.dependent += w.dependsOnPods(p)
 	w.meter.dirty = true
 }
 
 func (w *world) dequeue(p int32) {
 	at := slices.Index(w.queue, p)
 	w.queue = slices.Delete(w.queue, at, at+1)
-	w.hopeful -= w.hopes(p)
+	w.dependent -= w.dependsOnPods(p)
 	w.meter.dirty = true
 }
 
-// schedule tries the pods that wait, again and again while a start opens nodes to others.
+// schedule tries the pending pods, repeatedly while starts may make nodes feasible for others.
 func (w *world) schedule(ctx context.Context, c Chooser) error {
 	for {
-		if err := w.tryAll(ctx, c); err != nil || w.freed == w.passed {
+		if err := w.tryAll(ctx, c); err != nil || w.freed == w.lastPass {
 			return err
 		}
 	}
 }
 
-// tryAll tries each waiting pod. Where nothing has made room since the last time, only those that
-// have come since then can fit.
+// tryAll tries each pending pod. If nothing has made room since the last pass, it tries only pods
+// that have joined the queue since.
 func (w *world) tryAll(ctx context.Context, c Chooser) error {
 	tried := w.fresh
-	if w.freed != w.passed {
+	if w.freed != w.lastPass {
 		tried = w.queue
 	}
 	tried = slices.SortedFunc(slices.Values(tried), w.before)
-	w.passed, w.fresh = w.freed, w.fresh[:0]
+	w.lastPass, w.fresh = w.freed, w.fresh[:0]
 	for _, p := range tried {
 		q := &w.pods[p]
-		plain := len(q.bound) == 0 && w.hopes(p) == 0
-		if q.phase != waiting || plain && w.full[q.template] == w.freed {
+		plain := len(q.bound) == 0 && w.dependsOnPods(p) == 0
+		if q.phase != waiting || plain && w.unschedulable[q.template] == w.freed {
 			continue
 		}
 		d, ok := w.decision(p)
@@ -58,7 +58,7 @@ func (w *world) tryAll(ctx context.Context, c Chooser) error {
 			}
 			if !evicted {
 				if plain {
-					w.full[q.template] = w.freed
+					w.unschedulable[q.template] = w.freed
 				}
 				continue
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// happenAll replays the cluster as it was. Before each bind it asks the policies of the poll what they would do.
-func (w *world) happenAll(ctx context.Context, poll *poll) error {
+// replayRecorded replays the recorded cluster. Before each bind it asks the policies of poll for their choices.
+func (w *world) replayRecorded(ctx context.Context, poll *poll) error {
 	for i := range w.Events {
 		e := &w.Events[i]
 		if err := ctx.Err(); err != nil {
@@ -19,7 +19,7 @@ func (w *world) happenAll(ctx context.Context, poll *poll) error {
 		}
 		w.meter.paused = e.Kind == clustertrace.Gap
 		w.advance(e.At)
-		if err := w.happen(ctx, e, poll); err != nil {
+		if err := w.applyRecorded(ctx, e, poll); err != nil {
 			return err
 		}
 	}
@@ -27,16 +27,16 @@ func (w *world) happenAll(ctx context.Context, poll *poll) error {
 	return nil
 }
 
-// happen applies an event as it was recorded.
-func (w *world) happen(ctx context.Context, e *clustertrace.Event, poll *poll) error {
-	given := int(e.Pod) < len(w.pods) && w.history.pods[e.Pod].given
+// applyRecorded applies an event as recorded.
+func (w *world) applyRecorded(ctx context.Context, e *clustertrace.Event, poll *poll) error {
+	fixed := int(e.Pod) < len(w.pods) && w.history.pods[e.Pod].fixed
 	switch e.Kind {
 	case clustertrace.AddPod:
-		if !given {
-			return w.come(e.Pod)
+		if !fixed {
+			return w.arrive(e.Pod)
 		}
 	case clustertrace.BindPod:
-		if !given {
+		if !fixed {
 			if err := w.vote(ctx, e, poll); err != nil {
 				return err
 			}
@@ -52,20 +52,20 @@ func (w *world) happen(ctx context.Context, e *clustertrace.Event, poll *poll) e
 	case clustertrace.RemoveNode:
 		return w.dropNode(e.Node)
 	default:
-		return w.note(e)
+		return w.applyCommon(e)
 	}
 	return nil
 }
 
-// note applies an event that is the same in all worlds.
-func (w *world) note(e *clustertrace.Event) error {
+// applyCommon applies an event that is the same in all worlds.
+func (w *world) applyCommon(e *clustertrace.Event) error {
 	switch e.Kind {
 	case clustertrace.AddNode, clustertrace.UpdateNode:
 		return w.setNode(e.Node, e.Info)
 	case clustertrace.AddClaim:
 		w.claims[e.Claim.Namespace+"/"+e.Claim.Name] = e.Claim
 	case clustertrace.AddBudget:
-		w.budgets[e.Budget.Namespace+"/"+e.Budget.Name] = w.guards(e.Budget)
+		w.budgets[e.Budget.Namespace+"/"+e.Budget.Name] = w.newBudget(e.Budget)
 	}
 	return nil
 }
@@ -82,21 +82,21 @@ func (w *world) update(p, template int32, force bool) error {
 	} else {
 		delete(w.deferred, p)
 	}
-	if w.pods[p].phase == gated && len(w.of(p).Gates) == 0 {
+	if w.pods[p].phase == gated && len(w.template(p).Gates) == 0 {
 		return w.wait(p)
 	}
 	return nil
 }
 
-// poll asks policies about the decisions of the recorded scheduler.
+// poll collects the policies' choices for the decisions of the recorded scheduler.
 type poll struct {
 	voters  []*voter
 	decided func(Decision) error // may be nil
 	differ  disagreements
-	left    int // decisions that nobody was asked about
+	skipped int // decisions without a poll
 }
 
-// voter is a policy that is asked about the decisions of the recorded scheduler.
+// voter is a policy in a poll.
 type voter struct {
 	name    string
 	chooser Chooser
@@ -104,8 +104,8 @@ type voter struct {
 	asked   int
 }
 
-// vote asks what would be done with a pod that is about to be bound. Nobody is asked about a pod that fits no node
-// by the rules that worlds know.
+// vote asks the policies for their choices before a pod is bound as recorded. It skips pods that fit no node by the
+// constraints modelled here.
 func (w *world) vote(ctx context.Context, e *clustertrace.Event, poll *poll) error {
 	if w.pods[e.Pod].phase != waiting || w.now < w.meter.from {
 		return nil
@@ -113,8 +113,8 @@ func (w *world) vote(ctx context.Context, e *clustertrace.Event, poll *poll) err
 	one := Decision{At: w.Header.Start.Add(w.now), Pod: w.history.pods[e.Pod].name, Node: w.nodes[e.Node].name()}
 	d, ok := w.decision(e.Pod)
 	if !ok {
-		poll.left++
-		return poll.tell(one)
+		poll.skipped++
+		return poll.report(one)
 	}
 	var choices []DisagreeingChoice
 	for _, v := range poll.voters {
@@ -136,18 +136,18 @@ func (w *world) vote(ctx context.Context, e *clustertrace.Event, poll *poll) err
 	if len(choices) > 0 {
 		poll.differ.add(Disagreement{one.At, one.Pod, one.Node, w.costs(e.Pod, e.Node, w.history.pods[e.Pod].devices), choices})
 	}
-	return poll.tell(one)
+	return poll.report(one)
 }
 
-func (p *poll) tell(d Decision) error {
+func (p *poll) report(d Decision) error {
 	if p.decided == nil {
 		return nil
 	}
 	return p.decided(d)
 }
 
-// playAll lets a policy place the pods of the recording.
-func (w *world) playAll(ctx context.Context, c Chooser) error {
+// replayPolicy replays the recording with the policy's placements.
+func (w *world) replayPolicy(ctx context.Context, c Chooser) error {
 	for i := 0; i < len(w.Events); {
 		t := w.Events[i].At
 		w.meter.paused = w.Events[i].Kind == clustertrace.Gap
@@ -161,7 +161,7 @@ func (w *world) playAll(ctx context.Context, c Chooser) error {
 			return err
 		}
 		for ; i < len(w.Events) && w.Events[i].At == t; i++ {
-			if err := w.play(&w.Events[i]); err != nil {
+			if err := w.applyPolicy(&w.Events[i]); err != nil {
 				return err
 			}
 		}
@@ -173,7 +173,7 @@ func (w *world) playAll(ctx context.Context, c Chooser) error {
 	return nil
 }
 
-// settle ends the pods whose time has come, and uses the room.
+// settle ends the pods that are due by t, and schedules into the room that they free.
 func (w *world) settle(ctx context.Context, c Chooser, t time.Duration) error {
 	w.advance(t)
 	for {
@@ -189,18 +189,18 @@ func (w *world) settle(ctx context.Context, c Chooser, t time.Duration) error {
 		if err := w.schedule(ctx, c); err != nil {
 			return err
 		}
-		if len(w.ends) == 0 || w.ends[0].at > t { // a pod may have ended as it started
+		if len(w.ends) == 0 || w.ends[0].at > t { // pods of zero lifetime end at once
 			return nil
 		}
 	}
 }
 
-// endDue ends the pods whose time has come.
+// endDue ends the pods that are due by t.
 func (w *world) endDue(t time.Duration) error {
 	for len(w.ends) > 0 && w.ends[0].at <= t {
 		e := heap.Pop(&w.ends).(ending)
 		if q := &w.pods[e.pod]; q.phase != running || q.ends != e.at {
-			continue // it was displaced
+			continue // it was displaced meanwhile
 		}
 		if err := w.end(e.pod); err != nil {
 			return err
@@ -209,9 +209,9 @@ func (w *world) endDue(t time.Duration) error {
 	return nil
 }
 
-// retryResizes resizes the pods that wait for room on their nodes.
+// retryResizes retries the deferred resizes.
 func (w *world) retryResizes() error {
-	if len(w.deferred) == 0 || w.freed == w.passed {
+	if len(w.deferred) == 0 || w.freed == w.lastPass {
 		return nil
 	}
 	for _, p := range slices.Sorted(maps.Keys(w.deferred)) {
@@ -226,22 +226,22 @@ func (w *world) retryResizes() error {
 	return nil
 }
 
-// play applies an event to the policy's cluster.
-func (w *world) play(e *clustertrace.Event) error {
+// applyPolicy applies an event to the policy's cluster.
+func (w *world) applyPolicy(e *clustertrace.Event) error {
 	if e.Kind == clustertrace.RemoveNode {
-		return w.loseNode(e.Node)
+		return w.removeNode(e.Node)
 	}
 	switch e.Kind {
 	case clustertrace.AddPod, clustertrace.BindPod, clustertrace.UpdatePod, clustertrace.FinishPod, clustertrace.DeletePod:
 	default:
-		return w.note(e)
+		return w.applyCommon(e)
 	}
 	p := &w.history.pods[e.Pod]
 	switch {
-	case p.given:
-		return w.happen(context.Background(), e, nil)
+	case p.fixed:
+		return w.applyRecorded(context.Background(), e, nil)
 	case e.Kind == clustertrace.AddPod:
-		return w.come(e.Pod)
+		return w.arrive(e.Pod)
 	case e.Kind == clustertrace.UpdatePod:
 		return w.update(e.Pod, e.Template, false)
 	case e.Kind != clustertrace.BindPod && p.bound == never:
@@ -250,13 +250,13 @@ func (w *world) play(e *clustertrace.Event) error {
 	return nil
 }
 
-// loseNode removes a node. Pods that ran on it in the recording too are lost: it reports what came in their
-// place. Others wait again.
-func (w *world) loseNode(n int32) error {
+// removeNode removes a node. Pods that also ran on it in the recording end; the recording contains their replacements.
+// Others are pending again.
+func (w *world) removeNode(n int32) error {
 	var displaced []int32
-	for p := range w.pods[:w.born] {
+	for p := range w.pods[:w.arrived] {
 		q, was := &w.pods[p], &w.history.pods[p]
-		if q.phase != running || q.node != n || was.given {
+		if q.phase != running || q.node != n || was.fixed {
 			continue
 		}
 		if was.node == n && was.ended >= w.now {
@@ -282,7 +282,7 @@ func (w *world) loseNode(n int32) error {
 	return nil
 }
 
-// finish counts the pods that wait at the end of the recording.
+// finish adds the waiting times of the pods that are pending at the end of the recording.
 func (w *world) finish() {
 	for _, p := range w.queue {
 		w.meter.waited(&w.pods[p], w.now)
@@ -311,13 +311,13 @@ func (h *endings) Pop() any {
 	return last
 }
 
-// planEnd sets when a pod that has just started ends by itself: after its recorded lifetime, or the rest of
-// it. One that was never bound in the recording ends when it did there.
+// planEnd sets the end of a pod that has just started, after its recorded or remaining lifetime. A pod without a
+// recorded lifetime has no planned end.
 func (w *world) planEnd(p int32) {
 	q := &w.pods[p]
 	lifetime := w.history.pods[p].lifetime()
-	if q.remains > 0 {
-		lifetime = q.remains
+	if q.remaining > 0 {
+		lifetime = q.remaining
 	}
 	if lifetime == never {
 		return

@@ -25,8 +25,8 @@ const DefaultBlock = time.Hour
 // Choice is the node of a pod, with its devices.
 type Choice = live.Choice
 
-// Chooser chooses a node for the pod of d among the nodes of s that it fits, at least one. Nodes that
-// filters exclude for the pod are cordoned. [live.Policy] is a Chooser.
+// Chooser chooses a node for the pod of d among the nodes of s that it fits; there is at least one. Nodes that filters
+// exclude are cordoned. [live.Policy] is a Chooser.
 type Chooser interface {
 	Choose(ctx context.Context, s *cluster.State, d envs.Decision) (Choice, error)
 }
@@ -36,19 +36,19 @@ var _ Chooser = (*live.Policy)(nil)
 // Policy is a policy to compare with the recorded scheduler.
 type Policy struct {
 	Name string
-	// Open returns a new chooser and a function that frees it. It is called twice: one chooser is asked about the
-	// recorded scheduler's decisions, the other makes its own.
+	// Open returns a new chooser and a function that frees it. It is called twice: one chooser judges the recorded
+	// scheduler's decisions, the other places pods in the policy's cluster.
 	Open func() (Chooser, func() error, error)
 }
 
 // Options are the options of [Run].
 type Options struct {
 	Policies   []Policy
-	Schedulers []string      // whose pods the policies place; nil is all
-	Since      time.Duration // since the recording's start: what is before does not count, but is simulated
-	Block      time.Duration // of time, for the intervals; 0 is [DefaultBlock]
+	Schedulers []string      // whose pods the policies place; nil: all
+	Since      time.Duration // offset from the recording's start; earlier time is simulated but not measured
+	Block      time.Duration // length of the blocks of time for the intervals; 0: [DefaultBlock]
 
-	// Decided gets each recorded decision with what the policies would have done in its place; may be nil.
+	// Decided receives each recorded decision with the policies' choices; may be nil.
 	Decided func(Decision) error
 }
 
@@ -56,8 +56,8 @@ type Options struct {
 type Decision struct {
 	At      time.Time
 	Pod     string   // namespace/name
-	Node    string   // that the pod was bound to; "" if it no longer exists
-	Choices []string // nodes that the policies would have chosen in the recorded cluster at this time; nil if the pod fits no node
+	Node    string   // to which the pod was bound; "" if it no longer exists
+	Choices []string // the policies' nodes in the recorded cluster at this time; nil if the pod fits no node
 }
 
 // Number is a float64 that is null in JSON if it is not finite.
@@ -80,7 +80,7 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(n))
 }
 
-// Estimate is a value with its 95 % interval, whose bounds are NaN where there are too few blocks of time.
+// Estimate is a value with its 95 % confidence interval. The bounds are NaN if there are too few blocks of time.
 type Estimate struct {
 	Value Number `json:"value"`
 	Low   Number `json:"low"`
@@ -94,7 +94,7 @@ const (
 	NoDifference = "no difference shown" // the interval contains 0, or there is none
 )
 
-// Difference is that of a policy's cluster to the recorded one.
+// Difference is the difference of a policy's cluster from the recorded one.
 type Difference struct {
 	Estimate
 	Verdict string `json:"verdict"`
@@ -103,22 +103,22 @@ type Difference struct {
 // Report compares a recorded cluster with those of policies. Lists by metric are in the order of Metrics.
 type Report struct {
 	Source       string    `json:"source,omitempty"`
-	Start        time.Time `json:"start"` // of what counts
+	Start        time.Time `json:"start"` // of the measured time
 	End          time.Time `json:"end"`
 	BlockSeconds float64   `json:"block_s"`
 	Blocks       int       `json:"blocks"`
-	Nodes        int       `json:"nodes"` // in all
+	Nodes        int       `json:"nodes"` // of the whole recording
 	Pods         int       `json:"pods"`  // for the policies to place
 	Given        int       `json:"given_pods"`
 	Metrics      []Metric  `json:"metrics"`
 	Recorded     Cluster   `json:"recorded"`
 	Policies     []Cluster `json:"policies"`
-	Disagreed    int       `json:"disagreed"` // recorded decisions that some policy would have made in another way
-	LeftOut      int       `json:"left_out"`  // recorded decisions that the policies were not asked about: the pod fits no node by the rules known here
+	Disagreed    int       `json:"disagreed"` // recorded decisions with which some policy disagrees
+	LeftOut      int       `json:"left_out"`  // recorded decisions without a comparison: the pod fits no node by the constraints modelled here
 	Unplaced     []Waiting `json:"placed_by_nobody"`
 	NotModelled  []string  `json:"not_modelled"`
 
-	Disagreements []Disagreement `json:"disagreements"` // of them, those whose costs differ most, by time
+	Disagreements []Disagreement `json:"disagreements"` // those with the greatest differences in cost, by time
 }
 
 // Cluster is a cluster of a report.
@@ -130,12 +130,12 @@ type Cluster struct {
 	Series      [][]Number   `json:"series"`                // by metric, by block
 
 	// Of a policy.
-	Agreement  *Estimate `json:"agreement,omitempty"` // percent of the recorded decisions that it would have made
-	Asked      int       `json:"asked,omitempty"`     // of them, those that it was asked about
-	Displaced  int       `json:"displaced,omitempty"` // pods that waited again because their node was removed
+	Agreement  *Estimate `json:"agreement,omitempty"` // percent of the compared decisions in which it chooses the recorded node
+	Asked      int       `json:"asked,omitempty"`     // compared decisions
+	Displaced  int       `json:"displaced,omitempty"` // pods that were pending again because their node was removed
 	Deferred   int       `json:"deferred_resizes,omitempty"`
-	Violations int       `json:"budget_violations,omitempty"` // evictions that broke a disruption budget: no node had pods to evict without
-	Only       []Waiting `json:"not_placed_here,omitempty"`   // pods that the recorded scheduler placed, and this policy did not
+	Violations int       `json:"budget_violations,omitempty"` // evictions that violated a disruption budget, because no node had other pods to evict
+	Only       []Waiting `json:"not_placed_here,omitempty"`   // pods that only the recorded scheduler placed
 }
 
 // Waiting is a pod that was not placed.
@@ -148,7 +148,7 @@ type Waiting struct {
 	MilliGPU    int32     `json:"milli_gpu,omitempty"`
 }
 
-// Read reads a recording. If it is cut, Read returns what is readable and an error that wraps
+// Read reads a recording. If it is cut, Read returns the readable part and an error that wraps
 // [clustertrace.ErrCut].
 func Read(r *clustertrace.Reader) (*Recording, error) {
 	rec := &Recording{Header: r.Header}
@@ -191,13 +191,13 @@ func Run(ctx context.Context, r *Recording, o Options) (*Report, error) {
 	return run.report(), nil
 }
 
-// run is a run of Run.
+// run is the state of a call of Run.
 type run struct {
 	*history
 	o      Options
 	since  time.Duration
 	poll   *poll
-	worlds []*world // the recorded one, and those of the policies
+	worlds []*world // the recorded one, then those of the policies
 	blocks int
 }
 
@@ -217,7 +217,7 @@ func (r *run) recorded(ctx context.Context) (err error) {
 	}
 	w := newWorld(r.history, m)
 	r.worlds = append(r.worlds, w)
-	return w.happenAll(ctx, r.poll)
+	return w.replayRecorded(ctx, r.poll)
 }
 
 func (r *run) policy(ctx context.Context, p *Policy) (err error) {
@@ -228,10 +228,10 @@ func (r *run) policy(ctx context.Context, p *Policy) (err error) {
 	defer func() { err = errors.Join(err, closeChooser()) }()
 	w := newWorld(r.history, r.newMeter())
 	r.worlds = append(r.worlds, w)
-	return w.playAll(ctx, c)
+	return w.replayPolicy(ctx, c)
 }
 
-// shown returns the metrics of the report: those of GPUs and preemptions only where there are some.
+// shown returns the metrics of the report. Those of GPUs and preemptions appear only if there are any.
 func (r *run) shown() (all []int) {
 	evicted := slices.ContainsFunc(r.worlds, func(w *world) bool { return floats.Sum(w.meter.ratios[preemptions].num) > 0 })
 	for i := range numMetrics {
@@ -253,10 +253,10 @@ func (r *run) shown() (all []int) {
 func (r *run) report() *Report {
 	rep := &Report{
 		Source: r.Header.Source, Start: r.Header.Start.Add(r.since), End: r.Header.Start.Add(r.end), BlockSeconds: r.o.Block.Seconds(),
-		Blocks: r.blocks, Nodes: len(r.nodes), LeftOut: r.poll.left, Disagreed: r.poll.differ.number, Disagreements: r.poll.differ.worst(), Unplaced: []Waiting{}, NotModelled: r.notModelled(),
+		Blocks: r.blocks, Nodes: len(r.nodes), LeftOut: r.poll.skipped, Disagreed: r.poll.differ.number, Disagreements: r.poll.differ.worst(), Unplaced: []Waiting{}, NotModelled: r.notModelled(),
 	}
 	for i := range r.pods {
-		if r.pods[i].given {
+		if r.pods[i].fixed {
 			rep.Given++
 		} else {
 			rep.Pods++
@@ -273,7 +273,7 @@ func (r *run) report() *Report {
 		}
 		for p := range w.pods {
 			switch {
-			case r.pods[p].given:
+			case r.pods[p].fixed:
 			case w.pods[p].placed:
 				c.Placed++
 			case k > 0 && r.pods[p].bound != never:
@@ -290,7 +290,7 @@ func (r *run) report() *Report {
 		rep.Policies = append(rep.Policies, c)
 	}
 	for p := range r.pods {
-		if !r.pods[p].given && !slices.ContainsFunc(r.worlds, func(w *world) bool { return w.pods[p].placed }) {
+		if !r.pods[p].fixed && !slices.ContainsFunc(r.worlds, func(w *world) bool { return w.pods[p].placed }) {
 			rep.Unplaced = append(rep.Unplaced, r.waiting(p))
 		}
 	}
@@ -308,19 +308,19 @@ func (r *run) waiting(p int) Waiting {
 func series(r ratio) []Number {
 	all := make([]Number, len(r.num))
 	for b := range all {
-		all[b] = Number(r.num[b] / r.den[b]) // NaN where nothing was measured
+		all[b] = Number(r.num[b] / r.den[b]) // NaN without measurements
 	}
 	return all
 }
 
-// estimates of a cluster, by metric that is shown.
+// estimates of a cluster, by metric shown.
 type estimates struct {
 	values      []Estimate
 	differences []Difference
 	agreement   Estimate
 }
 
-// estimates returns those of all worlds. All intervals come from the same draws of blocks.
+// estimates returns the estimates of all worlds. All intervals use the same resamples of blocks.
 func (r *run) estimates() []estimates {
 	var ratios []ratio
 	var scales []float64
@@ -382,7 +382,7 @@ func verdict(d Estimate, better string) string {
 	return Worse
 }
 
-// notModelled says what the policies' clusters leave out of what the recording has.
+// notModelled lists parts of the recording that the policies' clusters do not model.
 func (r *run) notModelled() []string {
 	spaces := 0
 	for i := range r.pods {

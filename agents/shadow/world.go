@@ -14,8 +14,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
-// world is a cluster in which the recorded pods are placed in one way or another. Nodes, pods and
-// templates have their numbers in the recording.
+// world is a simulated cluster with the nodes and pods of a recording, placed as recorded or by a
+// policy. Nodes, pods and templates have their numbers in the recording.
 type world struct {
 	*history
 	now   time.Duration
@@ -23,49 +23,49 @@ type world struct {
 	pods  []placement
 	queue []int32 // waiting pods, in the order in which they are tried
 
-	// What policies see: the present nodes, the pods that run on them, and those that wait.
-	state *cluster.State
-	order []int32 // nodes by their index in state
-	who   []int32 // pods by their index in state
-	born  int32   // pods below this number have come; the others are still to come
-	rack  []int32 // racks of state's nodes; nil if one has none
-	sums  sums    // over the nodes
-	share []share // of each node, by number
+	// The view of policies: the present nodes, and the running and pending pods.
+	state   *cluster.State
+	order   []int32 // nodes by their index in state
+	slots   []int32 // pods by their index in state
+	arrived int32   // pods below this number have arrived
+	rack    []int32 // racks of state's nodes; nil unless all have one
+	sums    sums    // over the nodes
+	share   []share // of each node, by number
 
-	owners  map[string]*replicas
-	claims  map[string]*clustertrace.Claim // by namespace/name
-	budgets map[string]guard               // by namespace/name
-	refused map[int32][]bool               // by template: nodes that are closed to it by what they are
-	freed   int                            // changes that may have made room
-	passed  int                            // freed when the whole queue was last tried
-	fresh   []int32                        // pods that have come to wait since then
-	full    map[int32]int                  // by template: freed when one of it, without claims, fitted nowhere
-	where   []map[int32]int                // by template: its running pods by node; nil without rules between pods
-	frowned int                            // nodes with a taint PreferNoSchedule
-	hopeful int                            // waiting pods to which the start of another may open a node
+	owners        map[string]*replicas
+	claims        map[string]*clustertrace.Claim // by namespace/name
+	budgets       map[string]budget              // by namespace/name
+	rejected      map[int32][]bool               // by template: nodes that do not admit it
+	freed         int                            // number of changes that may have made room
+	lastPass      int                            // freed at the last pass over the whole queue
+	fresh         []int32                        // pods queued since then
+	unschedulable map[int32]int                  // by template: freed when a pod without claims last fitted no node
+	podsByNode    []map[int32]int                // by template: its running pods by node; nil without constraints on other pods
+	discouraged   int                            // nodes with a PreferNoSchedule taint
+	dependent     int                            // pending pods for which the start of another may make a node feasible
 
-	ends     endings         // planned ends of pods; those of pods that were displaced are stale
+	ends     endings         // planned ends of pods; stale for displaced pods
 	deferred map[int32]int32 // by pod: the template to resize it to
 
 	fragments gpushare.Inventory // of state's nodes; empty without GPUs
 	meter     *meter
 }
 
-// node is a node with what its pods ask for.
+// node is a node with the requests of its pods.
 type node struct {
-	info   *clustertrace.Node // nil: it is not there
-	index  int32              // in state
-	used   cluster.Resources
-	gpu    int64             // thousandths
-	pods   int32             // that run on it
-	own    int32             // of them, those of no DaemonSet
-	hidden int32             // of them, those that state cannot hold; they close the node
-	extra  cluster.Resources // that scores count beyond requests
-	other  map[string]int64
-	ports  map[string]int
+	info      *clustertrace.Node // nil: not present
+	index     int32              // in state
+	used      cluster.Resources
+	gpu       int64             // requested, in thousandths
+	pods      int32             // running
+	nonDaemon int32             // running pods of no DaemonSet
+	hidden    int32             // running pods that state cannot hold; they exclude the node
+	extra     cluster.Resources // what scores count beyond requests
+	other     map[string]int64
+	ports     map[string]int
 }
 
-// name returns the name of a node; "" is that of one which is not there.
+// name returns the name of a node; "" if it is not present.
 func (n *node) name() string {
 	if n.info == nil {
 		return ""
@@ -76,53 +76,53 @@ func (n *node) name() string {
 // replicas are the present pods of one owner.
 type replicas struct {
 	running []int32
-	present int // running and waiting
+	present int // running, pending or gated
 }
 
 // placement is a pod in a world.
 type placement struct {
-	phase    phase
-	template int32
-	node     int32
-	slot     int32 // in state, or -1
-	class    int32 // of gpushare's catalogue while it counts in fragments, else -1
-	devices  uint64
-	placed   bool          // at some time
-	hidden   bool          // it runs, and state cannot hold it
-	since    time.Duration // when it came to wait
-	started  time.Duration
-	ends     time.Duration         // planned, or never
-	remains  time.Duration         // of its lifetime, if it was displaced; else 0
-	bound    [][]clustertrace.Term // nodes of volumes that it had when it came
+	phase     phase
+	template  int32
+	node      int32
+	slot      int32 // in state, or -1
+	class     int32 // in gpushare's catalogue while it is in fragments, else -1
+	devices   uint64
+	placed    bool          // it has run
+	hidden    bool          // it runs, but state cannot hold it
+	since     time.Duration // start of its pending time
+	started   time.Duration
+	ends      time.Duration         // planned, or never
+	remaining time.Duration         // lifetime, if it was displaced; else 0
+	bound     [][]clustertrace.Term // nodes of the volumes that were bound when it arrived
 }
 
 type phase uint8
 
 const (
 	absent phase = iota
-	gated        // its scheduling gates hold it back
+	gated        // it has scheduling gates
 	waiting
 	running
-	gone
+	ended
 )
 
 func newWorld(h *history, m *meter) *world {
 	w := &world{
 		history: h, nodes: make([]node, len(h.nodes)), share: make([]share, len(h.nodes)), pods: make([]placement, len(h.pods)), owners: map[string]*replicas{},
-		claims: map[string]*clustertrace.Claim{}, budgets: map[string]guard{}, refused: map[int32][]bool{}, full: map[int32]int{}, deferred: map[int32]int32{}, freed: 1, meter: m,
+		claims: map[string]*clustertrace.Claim{}, budgets: map[string]budget{}, rejected: map[int32][]bool{}, unschedulable: map[int32]int{}, deferred: map[int32]int32{}, freed: 1, meter: m,
 	}
 	for i := range w.pods {
 		w.pods[i] = placement{template: h.pods[i].template, node: -1, slot: -1, class: -1, ends: never}
 	}
 	w.state = cluster.NewState()
-	if h.ruled {
-		w.where = make([]map[int32]int, len(h.templates))
+	if h.interPod {
+		w.podsByNode = make([]map[int32]int, len(h.templates))
 	}
 	return w
 }
 
-// of returns what a pod asks for at present.
-func (w *world) of(p int32) *clustertrace.Template { return w.templates[w.pods[p].template] }
+// template returns the present template of a pod.
+func (w *world) template(p int32) *clustertrace.Template { return w.templates[w.pods[p].template] }
 
 // advance moves the clock.
 func (w *world) advance(t time.Duration) {
@@ -131,16 +131,16 @@ func (w *world) advance(t time.Duration) {
 	w.state.Now = w.now
 }
 
-// decision returns the decision on a waiting pod. Nodes that are closed to it are cordoned in state.
-// ok is false where it fits no node.
+// decision returns the decision on a pending pod, and cordons excluded nodes in state. ok is false
+// if the pod fits no node.
 func (w *world) decision(p int32) (d envs.Decision, ok bool) {
-	t, q := w.of(p), &w.pods[p]
-	closed, kept := w.closed(q.template), w.kept(q.template)
+	t, q := w.template(p), &w.pods[p]
+	rejected, excludes := w.rejectedNodes(q.template), w.interPodFilter(q.template)
 	plain := len(t.Other)+len(t.HostPorts)+len(q.bound) == 0
 	for i, n := range w.order {
-		shut := closed[n] || w.nodes[n].hidden > 0 || !plain && w.lacks(p, t, n) || kept != nil && kept(n)
-		w.state.Nodes[i].Unschedulable = shut
-		ok = ok || !shut && w.state.Fits(q.slot, int32(i))
+		excluded := rejected[n] || w.nodes[n].hidden > 0 || !plain && w.lacks(p, t, n) || excludes != nil && excludes(n)
+		w.state.Nodes[i].Unschedulable = excluded
+		ok = ok || !excluded && w.state.Fits(q.slot, int32(i))
 	}
 	if !ok {
 		return d, false
@@ -161,21 +161,22 @@ func (w *world) decision(p int32) (d envs.Decision, ok bool) {
 	return d, true
 }
 
-// closed returns by node whether it is closed to pods of a template by what it is.
-func (w *world) closed(template int32) []bool {
-	shut, ok := w.refused[template]
+// rejectedNodes reports by node whether it does not admit pods of a template, by taints, selectors and required node
+// affinity.
+func (w *world) rejectedNodes(template int32) []bool {
+	rejected, ok := w.rejected[template]
 	if !ok {
-		shut = make([]bool, len(w.nodes))
+		rejected = make([]bool, len(w.nodes))
 		for _, n := range w.order {
-			shut[n] = !w.templates[template].Admits(w.nodes[n].info)
+			rejected[n] = !w.templates[template].Admits(w.nodes[n].info)
 		}
-		w.refused[template] = shut
+		w.rejected[template] = rejected
 	}
-	return shut
+	return rejected
 }
 
-// lacks reports whether a node has not what state does not know of: further resources, host ports, and
-// the volumes that were bound when the pod came.
+// lacks reports whether a node lacks what state does not model: further resources, host ports, and access to the
+// volumes that were bound when the pod arrived.
 func (w *world) lacks(p int32, t *clustertrace.Template, n int32) bool {
 	node := &w.nodes[n]
 	if node.lacks(t) {
@@ -189,7 +190,7 @@ func (w *world) lacks(p int32, t *clustertrace.Template, n int32) bool {
 	return false
 }
 
-// lacks reports whether further resources or host ports that a template asks for are taken.
+// lacks reports whether further resources or host ports of a template are taken.
 func (n *node) lacks(t *clustertrace.Template) bool {
 	for name, amount := range t.Other {
 		if amount > n.info.Other[name]-n.other[name] {
@@ -199,7 +200,7 @@ func (n *node) lacks(t *clustertrace.Template) bool {
 	return slices.ContainsFunc(t.HostPorts, func(port string) bool { return n.ports[port] > 0 })
 }
 
-// racks numbers the racks of state's nodes by their label; nil if one has none.
+// racks numbers the racks of state's nodes by their label; nil unless all nodes have one.
 func (w *world) racks() []int32 {
 	number, racks := map[string]int32{}, make([]int32, len(w.order))
 	for i, n := range w.order {
@@ -215,7 +216,7 @@ func (w *world) racks() []int32 {
 	return racks
 }
 
-// extras returns what scores count on state's nodes beyond requests; nil if nothing.
+// extras returns the resources that scores count on state's nodes beyond requests; nil if there are none.
 func (w *world) extras() []cluster.Resources {
 	if !w.history.extra {
 		return nil
@@ -232,7 +233,7 @@ func (w *world) extras() []cluster.Resources {
 	return all
 }
 
-// owner names the controller of a template's pods in its namespace; "" is none.
+// owner returns namespace and name of the controller of a template's pods; "" if it has none.
 func owner(t *clustertrace.Template) string {
 	if t.Owner == "" {
 		return ""
@@ -240,13 +241,13 @@ func owner(t *clustertrace.Template) string {
 	return t.Namespace + "/" + t.Owner
 }
 
-// setNode adds a node, or changes it.
+// setNode adds or updates a node.
 func (w *world) setNode(n int32, info *clustertrace.Node) error {
 	before := w.nodes[n].info
 	w.tally(n, -1)
 	w.nodes[n].info = info
 	w.tally(n, 1)
-	w.frowned += frowns(info) - frowns(before)
+	w.discouraged += preferNoSchedule(info) - preferNoSchedule(before)
 	w.changed()
 	if before != nil && before.MilliCPU == info.MilliCPU && before.MemoryBytes == info.MemoryBytes && before.Pods == info.Pods &&
 		before.GPUs == info.GPUs && before.MilliGPU == info.MilliGPU && before.GPUModel == info.GPUModel {
@@ -260,19 +261,19 @@ func (w *world) setNode(n int32, info *clustertrace.Node) error {
 	return w.rebuild()
 }
 
-// dropNode takes a node away. Pods that ran there keep it as a record, but hold nothing.
+// dropNode removes a node. Pods that run there keep their node but use no resources.
 func (w *world) dropNode(n int32) error {
 	w.tally(n, -1)
-	w.frowned -= frowns(w.nodes[n].info)
+	w.discouraged -= preferNoSchedule(w.nodes[n].info)
 	w.nodes[n] = node{}
 	w.order = slices.DeleteFunc(w.order, func(m int32) bool { return m == n })
 	w.changed()
 	return w.rebuild()
 }
 
-// changed notes that nodes are other than they were.
+// changed records a change of nodes.
 func (w *world) changed() {
-	clear(w.refused)
+	clear(w.rejected)
 	w.freed++
 	w.meter.dirty = true
 }
@@ -281,7 +282,7 @@ func (w *world) changed() {
 func (w *world) rebuild() error {
 	w.state.Reset()
 	w.state.Now = w.now
-	w.who = w.who[:0]
+	w.slots = w.slots[:0]
 	var nodes []gpushare.Node
 	for i, n := range w.order {
 		node := &w.nodes[n]
@@ -300,15 +301,15 @@ func (w *world) rebuild() error {
 		w.fragments.Reset(nodes, w.catalogue, w.history.fragments)
 	}
 	w.rack = w.racks()
-	for p := range w.pods[:w.born] {
+	for p := range w.pods[:w.arrived] {
 		q := &w.pods[p]
 		q.slot, q.class, q.hidden = -1, -1, false
 		var err error
 		switch q.phase {
 		case waiting:
-			err = w.show(int32(p))
+			err = w.addPending(int32(p))
 		case running:
-			err = w.hold(int32(p), q.devices)
+			err = w.bind(int32(p), q.devices)
 		}
 		if err != nil {
 			return err
@@ -317,7 +318,7 @@ func (w *world) rebuild() error {
 	return nil
 }
 
-// chooser chooses nodes; see [Chooser].
+// choose returns the choice of c for pod p, and checks it.
 func (w *world) choose(ctx context.Context, c Chooser, p int32, d envs.Decision) (Choice, error) {
 	choice, err := c.Choose(ctx, w.state, d)
 	if err != nil {

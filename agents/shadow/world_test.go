@@ -47,8 +47,8 @@ func (w *world) check() error {
 	shown, present := 0, map[string]int{}
 	var queue []int32
 	for p := range w.pods {
-		q, t := &w.pods[p], w.of(int32(p))
-		if q.slot >= 0 && (int(q.slot) >= len(w.who) || w.who[q.slot] != int32(p)) {
+		q, t := &w.pods[p], w.template(int32(p))
+		if q.slot >= 0 && (int(q.slot) >= len(w.slots) || w.slots[q.slot] != int32(p)) {
 			return fmt.Errorf("pod %d has index %d, which is another's", p, q.slot)
 		}
 		switch q.phase {
@@ -82,7 +82,7 @@ func (w *world) check() error {
 			present[key]++
 		}
 	}
-	if shown != len(w.state.Pods) || shown != len(w.who) {
+	if shown != len(w.state.Pods) || shown != len(w.slots) {
 		return fmt.Errorf("state has %d pods, want %d", len(w.state.Pods), shown)
 	}
 	if slices.SortFunc(queue, w.before); !slices.Equal(queue, w.queue) {
@@ -214,12 +214,12 @@ func TestWorldEqualsOneMadeAnew(t *testing.T) {
 		}
 		was := newWorld(h, newMeter(0, h.end, time.Hour))
 		c := &checked{t: t, w: was, rng: rand.New(rand.NewPCG(seed, 2))}
-		if err := was.happenAll(t.Context(), &poll{voters: []*voter{{chooser: c, agreed: ratio{make([]float64, 24), make([]float64, 24)}}}}); err != nil {
+		if err := was.replayRecorded(t.Context(), &poll{voters: []*voter{{chooser: c, agreed: ratio{make([]float64, 24), make([]float64, 24)}}}}); err != nil {
 			t.Fatal(err)
 		}
 		w := newWorld(h, newMeter(0, h.end, time.Hour))
 		c.w = w
-		if err := w.playAll(t.Context(), c); err != nil {
+		if err := w.replayPolicy(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		for _, one := range []*world{was, w} {

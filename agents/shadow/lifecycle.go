@@ -10,15 +10,15 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// come lets a pod wait to be placed, or its gates hold it back.
-func (w *world) come(p int32) error {
-	q, t := &w.pods[p], w.of(p)
+// arrive adds a new pod: gated if it has scheduling gates, otherwise pending.
+func (w *world) arrive(p int32) error {
+	q, t := &w.pods[p], w.template(p)
 	for _, name := range w.history.pods[p].claims {
 		if c := w.claims[t.Namespace+"/"+name]; c != nil && len(c.Nodes) > 0 {
 			q.bound = append(q.bound, c.Nodes)
 		}
 	}
-	w.born = max(w.born, p+1)
+	w.arrived = max(w.arrived, p+1)
 	w.count(t, 1)
 	if len(t.Gates) > 0 {
 		q.phase = gated
@@ -27,7 +27,7 @@ func (w *world) come(p int32) error {
 	return w.wait(p)
 }
 
-// count counts a pod among its owner's.
+// count adds sign to the number of present pods of t's owner.
 func (w *world) count(t *clustertrace.Template, sign int) {
 	key := owner(t)
 	if key == "" {
@@ -39,23 +39,23 @@ func (w *world) count(t *clustertrace.Template, sign int) {
 	w.owners[key].present += sign
 }
 
-// wait enters a pod into the queue and shows it as pending.
+// wait adds a pod to the queue and, as pending, to state.
 func (w *world) wait(p int32) error {
 	q := &w.pods[p]
 	q.phase, q.since, q.node, q.devices, q.ends = waiting, w.now, -1, 0, never
 	w.enqueue(p)
-	return w.show(p)
+	return w.addPending(p)
 }
 
-// start runs a pod on a node. If the node has no room for it, it is more than full from now on.
+// start runs a pod on a node, even if the node has no room for it.
 func (w *world) start(p, n int32, devices uint64) error {
-	q, t := &w.pods[p], w.of(p)
+	q, t := &w.pods[p], w.template(p)
 	if q.phase == waiting {
 		w.dequeue(p)
 		w.meter.waited(q, w.now)
 	}
 	if q.phase == absent {
-		w.born = max(w.born, p+1)
+		w.arrived = max(w.arrived, p+1)
 		w.count(t, 1)
 	}
 	q.phase, q.node, q.started, q.placed = running, n, w.now, true
@@ -63,18 +63,18 @@ func (w *world) start(p, n int32, devices uint64) error {
 		w.owners[key].running = append(w.owners[key].running, p)
 	}
 	w.account(p, t, 1)
-	if w.hopeful > 0 {
+	if w.dependent > 0 {
 		w.freed++
 	}
-	return w.hold(p, devices)
+	return w.bind(p, devices)
 }
 
-// end ends a pod, whatever it does.
+// end ends a pod in any phase.
 func (w *world) end(p int32) error {
-	q, t := &w.pods[p], w.of(p)
+	q, t := &w.pods[p], w.template(p)
 	switch q.phase {
-	case absent, gone:
-		q.phase = gone
+	case absent, ended:
+		q.phase = ended
 		return nil
 	case waiting:
 		w.dequeue(p)
@@ -85,25 +85,25 @@ func (w *world) end(p int32) error {
 	if key := owner(t); key != "" {
 		w.owners[key].present--
 	}
-	held := q.phase == running
-	q.phase = gone
+	ran := q.phase == running
+	q.phase = ended
 	if err := w.drop(p); err != nil {
 		return err
 	}
-	if held && w.nodes[q.node].hidden > 0 {
+	if ran && w.nodes[q.node].hidden > 0 {
 		return w.unhide(q.node)
 	}
 	return nil
 }
 
-// unhide shows the pods that their nodes have room for by now.
+// unhide adds the hidden pods of node n to state if it has room for them now.
 func (w *world) unhide(n int32) error {
-	for p := range w.pods[:w.born] {
+	for p := range w.pods[:w.arrived] {
 		q := &w.pods[p]
 		if q.phase != running || q.node != n || !q.hidden {
 			continue
 		}
-		if err := errors.Join(w.drop(int32(p)), w.hold(int32(p), q.devices)); err != nil {
+		if err := errors.Join(w.drop(int32(p)), w.bind(int32(p), q.devices)); err != nil {
 			return err
 		}
 	}
@@ -117,9 +117,9 @@ func (w *world) displace(p int32) error {
 	return w.drop(p)
 }
 
-// release gives back what a running pod has of its node.
+// release frees the resources of a running pod.
 func (w *world) release(p int32) {
-	t := w.of(p)
+	t := w.template(p)
 	if o := w.owners[owner(t)]; o != nil {
 		o.running = slices.DeleteFunc(o.running, func(r int32) bool { return r == p })
 	}
@@ -127,11 +127,11 @@ func (w *world) release(p int32) {
 	w.freed++
 }
 
-// resize makes a pod ask for what another template says. With force it happens whether its node has room
-// or not. It reports whether it happened.
+// resize gives a pod another template. Without force, a running pod is resized only if its node has room. resize
+// reports whether the pod was resized.
 func (w *world) resize(p, template int32, force bool) (bool, error) {
 	q := &w.pods[p]
-	from, to := w.of(p), w.templates[template]
+	from, to := w.template(p), w.templates[template]
 	same := func() { q.template = template }
 	if q.phase != running {
 		if q.phase == waiting {
@@ -139,11 +139,11 @@ func (w *world) resize(p, template int32, force bool) (bool, error) {
 		}
 		same()
 		if q.phase == waiting {
-			w.enqueue(p) // its priority may be another
+			w.enqueue(p) // its priority may have changed
 			if err := w.drop(p); err != nil {
 				return true, err
 			}
-			return true, w.show(p)
+			return true, w.addPending(p)
 		}
 		return true, nil
 	}
@@ -161,10 +161,10 @@ func (w *world) resize(p, template int32, force bool) (bool, error) {
 	same()
 	w.account(p, to, 1)
 	w.freed++
-	return true, w.hold(p, devices)
+	return true, w.bind(p, devices)
 }
 
-// account adds what a pod asks for to its node, or takes it away.
+// account adds (sign 1) a pod's requests to its node, or subtracts (sign -1) them.
 func (w *world) account(p int32, t *clustertrace.Template, sign int64) {
 	w.meter.dirty = true
 	n := &w.nodes[w.pods[p].node]
@@ -175,15 +175,15 @@ func (w *world) account(p int32, t *clustertrace.Template, sign int64) {
 	defer w.tally(w.pods[p].node, 1)
 	n.used.MilliCPU += sign * t.MilliCPU
 	n.used.MemoryBytes += sign * t.MemoryBytes
-	if w.where != nil {
-		w.move(w.pods[p].template, w.pods[p].node, int(sign))
+	if w.podsByNode != nil {
+		w.countPods(w.pods[p].template, w.pods[p].node, int(sign))
 	}
 	n.gpu += sign * int64(t.GPUs) * int64(t.MilliGPU)
 	n.extra.MilliCPU += sign * t.ExtraMilliCPU
 	n.extra.MemoryBytes += sign * t.ExtraMemoryBytes
 	n.pods += int32(sign)
-	if decided(t, nil) {
-		n.own += int32(sign)
+	if isPlacedBy(t, nil) {
+		n.nonDaemon += int32(sign)
 	}
 	for name, amount := range t.Other {
 		if n.other == nil {
@@ -199,9 +199,9 @@ func (w *world) account(p int32, t *clustertrace.Template, sign int64) {
 	}
 }
 
-// show enters a waiting pod into state.
-func (w *world) show(p int32) error {
-	t := w.of(p)
+// addPending adds a pending pod to state.
+func (w *world) addPending(p int32) error {
+	t := w.template(p)
 	op := cluster.Op{
 		Kind: cluster.AddPod, Meta: w.state.Intern(cluster.Meta{Name: "pod", GPUModels: t.GPUModels}),
 		Resources: cluster.Resources{MilliCPU: t.MilliCPU, MemoryBytes: t.MemoryBytes}, GPUs: uint8(t.GPUs), MilliGPU: t.MilliGPU,
@@ -209,26 +209,26 @@ func (w *world) show(p int32) error {
 	if err := w.state.Apply(&op); err != nil {
 		return fmt.Errorf("shadow: pod %s: %w", w.history.pods[p].name, err)
 	}
-	w.pods[p].slot = int32(len(w.who))
-	w.who = append(w.who, p)
+	w.pods[p].slot = int32(len(w.slots))
+	w.slots = append(w.slots, p)
 	return nil
 }
 
-// hold shows a running pod on its node. A node with more CPU or memory on it than it has shows as full. A pod
-// that finds no devices, or no place, is hidden, and its node closed.
-func (w *world) hold(p int32, devices uint64) error {
+// bind binds a running pod to its node in state. An overcommitted node appears full. If state cannot hold the pod, for
+// lack of devices or pod slots, it is hidden, and its node excluded.
+func (w *world) bind(p int32, devices uint64) error {
 	q := &w.pods[p]
 	n := &w.nodes[q.node]
 	if n.info == nil {
 		return w.drop(p)
 	}
 	if q.slot < 0 {
-		if err := w.show(p); err != nil {
+		if err := w.addPending(p); err != nil {
 			return err
 		}
 	}
 	shown := &w.state.Nodes[n.index]
-	shown.Unschedulable, shown.Requested = false, cluster.Resources{} // it runs there, whatever has room
+	shown.Unschedulable, shown.Requested = false, cluster.Resources{} // the pod runs there, even without room
 	devices, ok := w.devices(q.slot, n.index, devices)
 	bind := cluster.Op{Kind: cluster.Bind, Pod: q.slot, Node: n.index, Devices: devices}
 	if !ok || w.state.Apply(&bind) != nil {
@@ -251,8 +251,7 @@ func (w *world) hold(p int32, devices uint64) error {
 	return nil
 }
 
-// sync shows what the pods of a node request, up to what it has. Nothing is known of their usage, so that it is the
-// same.
+// sync sets the requests of a node in state, at most its allocatable. Usage is unknown, and so set to the requests.
 func (w *world) sync(n int32) {
 	node := &w.nodes[n]
 	if node.info == nil {
@@ -265,7 +264,7 @@ func (w *world) sync(n int32) {
 	shown.Usage = shown.Requested
 }
 
-// devices returns those that a pod takes: those given where they are free, and else the first that are.
+// devices returns the GPUs for a pod: the given ones if they are free, otherwise the first that fit.
 func (w *world) devices(slot, index int32, given uint64) (uint64, bool) {
 	p, free := &w.state.Pods[slot], w.state.NodeDevices(index)
 	if p.GPUs == 0 {
@@ -281,7 +280,7 @@ func (w *world) devices(slot, index int32, given uint64) (uint64, bool) {
 	return w.state.PickDevices(slot, index)
 }
 
-// drop takes a pod out of state. The last one takes its index, so that state holds present pods only.
+// drop removes a pod from state. The last pod takes its index, so that state holds present pods only.
 func (w *world) drop(p int32) error {
 	q := &w.pods[p]
 	if q.hidden {
@@ -300,10 +299,10 @@ func (w *world) drop(p int32) error {
 	if err := w.state.Apply(&op); err != nil {
 		return fmt.Errorf("shadow: pod %s: %w", w.history.pods[p].name, err)
 	}
-	last := len(w.who) - 1
-	moved := w.who[last]
-	w.state.Pods[q.slot], w.who[q.slot], w.pods[moved].slot = w.state.Pods[last], moved, q.slot
-	w.state.Pods, w.who = w.state.Pods[:last], w.who[:last]
+	last := len(w.slots) - 1
+	moved := w.slots[last]
+	w.state.Pods[q.slot], w.slots[q.slot], w.pods[moved].slot = w.state.Pods[last], moved, q.slot
+	w.state.Pods, w.slots = w.state.Pods[:last], w.slots[:last]
 	q.slot = -1
 	if q.node >= 0 {
 		w.sync(q.node)
