@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// A Cluster is one that runs, with the scheduler that is watched. It is safe for concurrent use.
+// A Cluster is a running cluster with its observed scheduler. It is safe for concurrent use.
 type Cluster interface {
 	// Follow calls changed after each change until ctx ends.
 	Follow(ctx context.Context, changed func())
 
-	// Look returns the cluster as it is.
+	// Look returns the present cluster.
 	Look() *ClusterInfo
 
-	// Why explains the decision on a pod, namespace/name: that which was made, or, for a pod that waits, the one that
-	// would be made now. Policies are names of baselines to ask besides.
+	// Why explains the decision on a pod, namespace/name: the past one or, for a pending pod, the one that would be
+	// made now. policies are names of baselines to compare.
 	Why(ctx context.Context, pod string, policies []string) (*PodWhy, error)
 
-	// PodsOf returns the pods that run on a node, and those that ran there since the page began, the last ones first.
+	// PodsOf returns the pods that run on a node, and those that ran there since the page started, the latest first.
 	PodsOf(node string) []NodePod
 }
 
-// NodePod is a pod that runs on a node of a running cluster, or did.
+// NodePod is a present or past pod of a node of a running cluster.
 type NodePod struct {
 	Pod      string     `json:"pod"` // namespace/name
 	Phase    string     `json:"phase"`
 	MilliCPU int64      `json:"cpu_m"`        // requested
-	Memory   int64      `json:"memory_bytes"` // likewise
-	GPUs     float64    `json:"gpus"`         // likewise
-	From     time.Time  `json:"from"`         // when it got the node, or, if it had it before the page began, when it was created
-	To       *time.Time `json:"to"`           // when it left; null for one that runs
+	Memory   int64      `json:"memory_bytes"` // requested
+	GPUs     float64    `json:"gpus"`         // requested
+	From     time.Time  `json:"from"`         // when it was bound; if before the page started, when it was created
+	To       *time.Time `json:"to"`           // when it ended; null while it runs
 }
 
 // ClusterInfo shows a running cluster.
@@ -40,15 +40,15 @@ type ClusterInfo struct {
 	Scheduler string     `json:"scheduler"` // schedulerName of the pods whose decisions are shown
 	Shadow    bool       `json:"shadow"`    // the policy is only compared with that scheduler
 	Policy    string     `json:"policy"`
-	Baselines []string   `json:"baselines"` // that can be asked besides
+	Baselines []string   `json:"baselines"` // to compare
 	At        time.Time  `json:"at"`
 	Nodes     []NodeInfo `json:"nodes"`
 	Use
 	Pending   int        `json:"pending"`
 	Waiting   []Waiting  `json:"waiting"`   // the first pending pods
-	Placed    int        `json:"placed"`    // pods that the scheduler has placed since the page began
-	Disagreed int        `json:"disagreed"` // of them, those that kube-scheduler's default would have put elsewhere
-	Decisions []Decision `json:"decisions"` // the last ones, the newest first
+	Placed    int        `json:"placed"`    // pods that the scheduler has bound since the page started
+	Disagreed int        `json:"disagreed"` // of them, those for which kube-scheduler's default scores prefer another node
+	Decisions []Decision `json:"decisions"` // the latest, newest first
 }
 
 // Waiting is a pod without a node.
@@ -56,29 +56,29 @@ type Waiting struct {
 	Pod       string    `json:"pod"`
 	Scheduler string    `json:"scheduler"`
 	Since     time.Time `json:"since"`
-	Message   string    `json:"message"` // why, in the scheduler's words
+	Message   string    `json:"message"` // the scheduler's reason
 }
 
-// Decision is a pod that got a node.
+// Decision is the binding of a pod, beside the nodes that the policy and the default scores prefer.
 type Decision struct {
 	Pod     string    `json:"pod"`
 	Node    string    `json:"node"`
 	At      time.Time `json:"at"`
-	Policy  string    `json:"policy"`  // node that the policy chooses by what this page saw; "" where it was not asked
-	Default string    `json:"default"` // node that kube-scheduler's default scores rate best; likewise
+	Policy  string    `json:"policy"`  // the policy's choice, from the state that this page saw; "" if it was not asked
+	Default string    `json:"default"` // node with the best default score of kube-scheduler; "" if unknown
 
-	PolicyScore  *float64 `json:"policy_score"`  // of the node that the pod got
+	PolicyScore  *float64 `json:"policy_score"`  // of the node that the pod was bound to
 	DefaultScore *float64 `json:"default_score"` // likewise
-	Best         *float64 `json:"default_best"`  // of the node that the default would have chosen
+	Best         *float64 `json:"default_best"`  // default score of the default's node
 }
 
 // PodWhy explains a decision on a pod of a running cluster.
 type PodWhy struct {
 	Pod     string     `json:"pod"`
-	Node    string     `json:"node"` // "" while it waits
+	Node    string     `json:"node"` // "" while pending
 	At      time.Time  `json:"at"`
 	Message string     `json:"message"`
-	Nodes   []string   `json:"nodes"` // in the order of the scores
+	Nodes   []string   `json:"nodes"` // in the order of scores
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
 	Choices []Choice   `json:"choices"`
@@ -95,12 +95,12 @@ func (s *Server) whyCluster(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	why := *answer // others may have it
+	why := *answer // others may share the answer
 	why.Nodes, why.Columns, why.Rows, why.Choices = list(why.Nodes), list(why.Columns), list(why.Rows), list(why.Choices)
 	return &why, nil
 }
 
-// lookAt returns the cluster as it is, with empty lists in place of none, as the page expects.
+// lookAt returns the present cluster, with empty lists in place of nil, as the page expects.
 func lookAt(c Cluster) *ClusterInfo {
 	info := *c.Look()
 	info.Nodes, info.Waiting, info.Decisions, info.Baselines = list(info.Nodes), list(info.Waiting), list(info.Decisions), list(info.Baselines)
@@ -108,7 +108,7 @@ func lookAt(c Cluster) *ClusterInfo {
 	return &info
 }
 
-// list makes nil an empty list, which JSON does not write as null.
+// list replaces nil by an empty list, which is not null in JSON.
 func list[T any](v []T) []T {
 	if v == nil {
 		return []T{}
@@ -135,7 +135,7 @@ func (c *clusterSource) follow(ctx context.Context, changed func()) {
 	})
 }
 
-// news looks at the cluster once for all viewers of a version.
+// news calls Look once per version, for all viewers.
 func (c *clusterSource) news(seen any) (data, now any, skipped int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,53 +16,52 @@ import (
 
 // Bounds of episodes.
 const (
-	maxEpisodes = 16   // kept at a time; the one that was used longest ago makes way
+	maxEpisodes = 16   // kept at a time; the least recently used is closed
 	maxSteps    = 2000 // of one request
 )
 
-// An episode is played by a policy, step by step, and can be looked at from its beginning to its end: its
-// moves are recorded and replayed.
+// An episode is played by a policy, step by step. Any of its steps can be viewed: its moves are recorded and replayed.
 type episode struct {
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields up to info
 	make    func() (*envs.Vec, error)
 	seed    uint64
 	policy  string
 	player  agents.Policy
-	free    func()    // the player
-	live    *envs.Vec // at the last step
+	free    func()    // frees player
+	live    *envs.Vec // at the latest step
 	batch   *envs.Batch
 	moves   []move
 	returns []float64 // after each step
 	spans   []stepSpans
 	racks   []string // by node; nil is none
 
-	view   *envs.Vec // at the step that is looked at
+	view   *envs.Vec // at the viewed step
 	viewed int
 	seen   *envs.Batch
 
 	info EpisodeInfo
 
-	// What viewers follow. A viewer takes no other lock, so that it never keeps a step waiting.
+	// The state that viewers see. Viewers take no other lock, so that they never delay a step.
 	shown struct {
 		sync.Mutex
-		info    *EpisodeInfo // unchanging
+		info    *EpisodeInfo // not modified
 		version int
 	}
-	rate float64       // steps a second while somebody watches; guarded by mu
-	kick chan struct{} // after a change of rate
+	rate float64       // steps per second while somebody watches; guarded by mu
+	kick chan struct{} // receives after a change of rate
 }
 
-// A move is an action, with the plan that the policy left beside it.
+// A move is an action, with the plan that the policy left in the environment.
 type move struct {
 	action []float32
 	plan   envs.Plan // nil if there is none
 }
 
-// step takes a move in v, as it was taken before or is for the first time. A step that is cut short would leave the
-// environment at no step at all.
+// step makes a move in v, for the first time or again. It ignores the end of ctx, since an interrupted step would leave
+// the environment in no valid state.
 func (m move) step(ctx context.Context, v *envs.Vec) (*envs.Batch, error) {
 	if planner, ok := v.Env(0).Task().(envs.Planner); ok {
-		planner.TakePlan() // of a policy that was only asked
+		planner.TakePlan() // discard the plan of a policy that was only queried
 		if m.plan != nil {
 			planner.LeavePlan(m.plan)
 		}
@@ -80,21 +79,21 @@ type EpisodeInfo struct {
 	Columns []string       `json:"columns"` // of info
 	Nodes   []NodeInfo     `json:"nodes"`   // of the cluster, if there is one
 	Steps   int            `json:"steps"`
-	Rate    float64        `json:"steps_per_s"`     // that it plays while somebody watches; 0 is paused
-	Error   string         `json:"error,omitempty"` // that ended its playing
+	Rate    float64        `json:"steps_per_s"`     // while somebody watches; 0: paused
+	Error   string         `json:"error,omitempty"` // that stopped it
 	Done    string         `json:"done"`            // "terminated", "truncated" or ""
 	Returns []float64      `json:"returns"`
-	Frame   *Frame         `json:"frame"` // of the last step
+	Frame   *Frame         `json:"frame"` // of the latest step
 }
 
-// episodes are those of a Server.
+// episodes holds the episodes of a Server.
 type episodes struct {
 	open    Open
 	changed func(topic string)
 
 	mu   sync.Mutex
 	next int
-	all  []*episode // the one used last stands last
+	all  []*episode // the most recently used is last
 }
 
 // find returns an episode and marks it as used.
@@ -110,7 +109,7 @@ func (e *episodes) find(id string) (*episode, error) {
 	return ep, nil
 }
 
-// add gives an episode its name and keeps it.
+// add gives an episode its id and keeps it.
 func (e *episodes) add(ep *episode) error {
 	e.mu.Lock()
 	e.next++
@@ -125,7 +124,7 @@ func (e *episodes) add(ep *episode) error {
 	if oldest == nil {
 		return nil
 	}
-	return oldest.close() // which waits for its last request, as others need not
+	return oldest.close() // outside the lock: close waits for the episode's last request
 }
 
 func (e *episodes) close() error {
@@ -149,7 +148,7 @@ func (e *episodes) get(id string) (*EpisodeInfo, error) {
 	return ep.describe()
 }
 
-// start begins an episode and plays the given moves in it.
+// start starts an episode and plays the given moves.
 func (e *episodes) start(ctx context.Context, env string, opts map[string]any, seed uint64, policy string, moves []move) (*EpisodeInfo, error) {
 	ep := &episode{seed: seed, policy: policy, kick: make(chan struct{}, 1), make: func() (*envs.Vec, error) {
 		return envs.Make(env, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
@@ -176,7 +175,7 @@ func (ep *episode) begin(ctx context.Context, open Open, moves []move) (err erro
 	if ep.view, err = ep.make(); err != nil {
 		return err
 	}
-	// The episode outlives the request that begins it.
+	// The episode outlives the request that starts it.
 	if ep.player, ep.free, err = open(context.WithoutCancel(ctx), ep.live, ep.policy, ep.seed); err != nil {
 		return err
 	}
@@ -208,7 +207,7 @@ func (ep *episode) choose() (move, error) {
 	return m, nil
 }
 
-// play carries out a move. It ends between steps when ctx does.
+// play makes a move, unless ctx has ended.
 func (ep *episode) play(ctx context.Context, m move) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -237,7 +236,7 @@ func (ep *episode) done() string {
 	return ""
 }
 
-// reached rejects a step that the episode has not come to.
+// reached rejects a step that the episode has not reached.
 func (ep *episode) reached(step int) error {
 	if step < 0 || step > len(ep.moves) {
 		return fmt.Errorf("step %d of an episode with %d", step, len(ep.moves))
@@ -245,7 +244,7 @@ func (ep *episode) reached(step int) error {
 	return nil
 }
 
-// look moves the view to a step. Like play it ends between steps when ctx does.
+// look moves the view to a step. It stops between steps if ctx ends.
 func (ep *episode) look(ctx context.Context, step int) (err error) {
 	if err := ep.reached(step); err != nil {
 		return err
@@ -268,7 +267,7 @@ func (ep *episode) look(ctx context.Context, step int) (err error) {
 	return nil
 }
 
-// describe returns the episode as it stands.
+// describe returns the present state of the episode.
 func (ep *episode) describe() (*EpisodeInfo, error) {
 	info := ep.info
 	info.Steps, info.Done, info.Nodes = len(ep.moves), ep.done(), nodesOf(ep.live.Env(0).State(), ep.racks)
@@ -294,7 +293,7 @@ func (ep *episode) close() error {
 	return errors.Join(errs...)
 }
 
-// Begin begins an episode and returns its id, for the address #play?episodes=ID. It plays that many steps a second
+// Begin starts an episode and returns its id, for the address #play?episodes=ID. The episode plays at stepsPerSecond
 // while somebody watches.
 func (s *Server) Begin(ctx context.Context, env string, opts map[string]any, seed uint64, policy string, stepsPerSecond float64) (id string, err error) {
 	info, err := s.episodes.start(ctx, env, opts, seed, policy, nil)
@@ -341,7 +340,7 @@ func (s *Server) begin(r *http.Request) (any, error) {
 func (s *Server) step(r *http.Request) (any, error) {
 	var ask struct {
 		Steps  int       `json:"steps"`
-		Action []float32 `json:"action"` // in place of the policy's, for one step
+		Action []float32 `json:"action"` // instead of the policy's, for one step
 	}
 	if err := decode(r, &ask); err != nil {
 		return nil, err
@@ -365,7 +364,7 @@ func (s *Server) step(r *http.Request) (any, error) {
 	})
 }
 
-// fork answers POST /api/episodes/{id}/fork: another policy plays on from a step.
+// fork answers POST /api/episodes/{id}/fork: another policy continues from a step.
 func (s *Server) fork(r *http.Request) (any, error) {
 	var ask struct {
 		Step   int    `json:"step"`

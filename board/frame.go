@@ -24,7 +24,7 @@ type NodeInfo struct {
 // A Frame shows an episode at one step.
 type Frame struct {
 	Step    int        `json:"step"`
-	Action  []float32  `json:"action"` // that led here; null at the start
+	Action  []float32  `json:"action"` // that led to this step; null at the start
 	Invalid bool       `json:"invalid"`
 	Reward  float64    `json:"reward"`
 	Return  float64    `json:"return"`
@@ -36,7 +36,7 @@ type Frame struct {
 	Pending     int      `json:"pending"`
 	Text        string   `json:"text,omitempty"` // the task's own rendering
 	Chart       *Chart   `json:"chart,omitempty"`
-	Spans       []Span   `json:"spans,omitempty"` // what ran in the last steps
+	Spans       []Span   `json:"spans,omitempty"` // of the last steps
 	Grids       []Grid   `json:"grids,omitempty"`
 }
 
@@ -111,7 +111,7 @@ type ChartLine struct {
 	Y    []*float64 `json:"y"`
 }
 
-// shownPods bounds the names of pending pods in a frame.
+// shownPods bounds the number of pending pods in a frame.
 const shownPods = 50
 
 func nodesOf(s *cluster.State, racks []string) []NodeInfo {
@@ -127,7 +127,7 @@ func nodesOf(s *cluster.State, racks []string) []NodeInfo {
 	return nodes
 }
 
-// racksOf returns the rack of each node, as far as the task explains decisions by racks.
+// racksOf returns the rack of each node, or nil if the task's explanations have no racks.
 func racksOf(v *envs.Vec) []string {
 	task, ok := v.Env(0).Task().(explainer)
 	if !ok {
@@ -164,7 +164,7 @@ func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) (*Frame, error) {
 		}
 	}
 	task := v.Env(0).Task()
-	_, explains := task.(explainer) // and its nodes are drawn
+	_, explains := task.(explainer) // then the page draws its nodes
 	gridder, grids := task.(envs.Gridder)
 	if r, ok := task.(envs.Renderer); ok && !explains && !grids {
 		f.Text = r.RenderANSI(s)
@@ -188,7 +188,7 @@ func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) (*Frame, error) {
 // shownSpans is the number of steps whose spans a frame holds.
 const shownSpans = 30
 
-// noteSpans records what ran in the last step, if it is another than before.
+// noteSpans records the spans of the last step if they are new.
 func (ep *episode) noteSpans() {
 	spanner, ok := ep.live.Env(0).Task().(envs.Spanner)
 	if !ok {
@@ -209,7 +209,7 @@ type stepSpans struct {
 	of   []Span
 }
 
-// spansUntil returns what ran in the last steps up to one.
+// spansUntil returns the spans of the last shownSpans steps up to step.
 func (ep *episode) spansUntil(step int) []Span {
 	n, _ := slices.BinarySearchFunc(ep.spans, step+1, func(s stepSpans, step int) int { return s.step - step })
 	var spans []Span
@@ -219,7 +219,7 @@ func (ep *episode) spansUntil(step int) []Span {
 	return spans
 }
 
-// share returns part of whole to three decimals; 0 of nothing.
+// share returns part/whole to three decimals, and 0 if whole is 0.
 func share(part, whole int64) float64 {
 	if whole == 0 {
 		return 0
@@ -262,7 +262,7 @@ func decode(r *http.Request, to any) error {
 	return d.Decode(to)
 }
 
-// number reads a whole number of the query, or returns what stands for its absence.
+// number returns an integer of the query, or absent if the query lacks it.
 func number(r *http.Request, name string, absent int) (int, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

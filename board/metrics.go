@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Sample holds the figures of a server at a time: by Prometheus' name with labels.
+// Sample holds the metrics of a server at a time, by Prometheus' name with labels.
 type Sample struct {
 	At     float64            `json:"at_s"` // since 1970
 	Values map[string]float64 `json:"values"`
@@ -18,7 +18,7 @@ type Sample struct {
 // figure matches a line of Prometheus' text format.
 var figure = regexp.MustCompile(`(?m)^([a-zA-Z_:][\w:]*(?:\{.*\})?) (\S+)`)
 
-// recorder keeps what a handler writes.
+// recorder is a response writer in memory.
 type recorder struct {
 	header http.Header
 	text   strings.Builder
@@ -28,7 +28,7 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return r.text.Write(b) }
 func (r *recorder) WriteHeader(int)             {}
 
-// sample reads the server's metrics, those of the Go runtime's inner life aside.
+// sample reads the server's metrics, except most of the Go runtime's.
 func (s *Server) sample() (any, error) {
 	r, err := http.NewRequest(http.MethodGet, "/metrics", nil)
 	if err != nil {

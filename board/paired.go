@@ -15,7 +15,7 @@ type Paired struct {
 	Metric      string         `json:"metric"`
 	Episodes    int            `json:"episodes"`
 	Policies    []string       `json:"policies"`
-	Differences [][]Difference `json:"differences"` // [a][b]: policy a less policy b
+	Differences [][]Difference `json:"differences"` // [a][b]: policy a minus policy b
 }
 
 // Difference is a mean with its 95 % interval by Student's t.
@@ -25,11 +25,12 @@ type Difference struct {
 	High float64 `json:"high"`
 }
 
-// maxPaired bounds the policies that are paired.
+// maxPaired bounds the number of paired policies.
 const maxPaired = 60
 
-// pair returns the paired differences of the episodes, which trainer compare writes as rows of policy, kind, seed, return
-// and further metrics, in the metric that the comparison is about. It returns nil without two policies of equal episodes.
+// pair returns the paired differences of the episodes in the comparison's metric. trainer compare writes episodes as
+// rows of policy, kind, seed, return and further metrics. pair returns nil without two policies that played equal
+// episodes.
 func pair(episodes, comparison [][]string) *Paired {
 	if len(episodes) < 2 || len(comparison) == 0 {
 		return nil
@@ -48,7 +49,7 @@ func pair(episodes, comparison [][]string) *Paired {
 	seeds, values := map[string][]string{}, map[string][]float64{}
 	for _, row := range episodes[1:] {
 		if len(row) != len(episodes[0]) {
-			continue // half written
+			continue // the row is incomplete
 		}
 		v, err := strconv.ParseFloat(row[column], 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -78,7 +79,7 @@ func pair(episodes, comparison [][]string) *Paired {
 	return p
 }
 
-// difference returns the mean of a-b with its interval. There are two values at least.
+// difference returns the mean of a-b with its interval. There must be at least two values.
 func difference(a, b []float64) Difference {
 	d := make([]float64, len(a))
 	for i := range d {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// MaxRate bounds how many steps a second an episode plays.
+// MaxRate bounds the steps per second of an episode.
 const MaxRate = 20000
 
 const (
@@ -18,7 +18,7 @@ const (
 
 var _ source = (*episode)(nil)
 
-// setRate sets how many steps a second the episode plays. The caller holds mu.
+// setRate sets the steps per second of the episode. The caller holds mu.
 func (ep *episode) setRate(rate float64) error {
 	if !(rate >= 0 && rate <= MaxRate) {
 		return fmt.Errorf("steps_per_s is %v, want 0 to %d", rate, MaxRate)
@@ -26,12 +26,12 @@ func (ep *episode) setRate(rate float64) error {
 	ep.rate = rate
 	select {
 	case ep.kick <- struct{}{}:
-	default: // it will look anyway
+	default: // a signal is already pending
 	}
 	return nil
 }
 
-// play answers POST /api/episodes/{id}/play: it plays on while somebody follows the episode.
+// play answers POST /api/episodes/{id}/play: the episode plays while somebody follows it.
 func (s *Server) play(r *http.Request) (any, error) {
 	var ask struct {
 		Rate float64 `json:"steps_per_s"`
@@ -42,7 +42,7 @@ func (s *Server) play(r *http.Request) (any, error) {
 	return s.change(r, func(ep *episode) error { return ep.setRate(ask.Rate) })
 }
 
-// change lets a request change its episode, and shows the outcome to viewers. do is called with ep.mu locked.
+// change lets a request change its episode, and shows the result to viewers. It calls do with ep.mu locked.
 func (s *Server) change(r *http.Request, do func(ep *episode) error) (any, error) {
 	ep, err := s.episodes.find(r.PathValue("id"))
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Server) change(r *http.Request, do func(ep *episode) error) (any, error
 	return info, err
 }
 
-// show lets viewers see a state.
+// show sets the state that viewers see.
 func (ep *episode) show(info *EpisodeInfo) {
 	ep.shown.Lock()
 	defer ep.shown.Unlock()
@@ -97,8 +97,8 @@ func (ep *episode) follow(ctx context.Context, changed func()) {
 	}
 }
 
-// advance plays the steps that are owed, for a tick at most, and shows where the episode stands. It reports whether the
-// episode plays on.
+// advance plays the steps that are due, for a tick at most, and shows the new state. It reports whether the episode
+// continues.
 func (ep *episode) advance(ctx context.Context, owed *float64) bool {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
@@ -110,7 +110,7 @@ func (ep *episode) advance(ctx context.Context, owed *float64) bool {
 		}
 		failed = err
 	}
-	*owed = min(*owed, math.Max(1, ep.rate*playTick.Seconds())) // what a slow environment misses is not made up for
+	*owed = min(*owed, math.Max(1, ep.rate*playTick.Seconds())) // a slow environment does not catch up
 	if ep.done() != "" || failed != nil {
 		ep.rate = 0
 	}
@@ -128,7 +128,7 @@ func (ep *episode) advance(ctx context.Context, owed *float64) bool {
 // episodeSeen records which part of an episode a viewer has.
 type episodeSeen struct{ version, returns int }
 
-// EpisodeNews holds the changes of an episode: the returns from a step on. Nodes are null where the viewer has them.
+// EpisodeNews holds the changes of an episode: the returns from a step on. Nodes are null if the viewer has them.
 type EpisodeNews struct {
 	EpisodeInfo
 	From int `json:"returns_from"`
@@ -150,7 +150,7 @@ func (ep *episode) news(seen any) (data, now any, skipped int) {
 	return n, episodeSeen{version, len(info.Returns)}, skippedSince(before.version, version)
 }
 
-// EpisodeHead names an episode.
+// EpisodeHead identifies an episode.
 type EpisodeHead struct {
 	ID     string `json:"id"`
 	Env    string `json:"env"`
@@ -158,7 +158,7 @@ type EpisodeHead struct {
 	Seed   uint64 `json:"seed"`
 }
 
-// list returns the episodes that are kept, the newest first.
+// list returns the episodes kept, the newest first.
 func (e *episodes) list() []EpisodeHead {
 	e.mu.Lock()
 	defer e.mu.Unlock()

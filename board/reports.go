@@ -18,13 +18,13 @@ import (
 // maxReport bounds a report in bytes.
 const maxReport = 64 << 20
 
-// ReportInfo names a report of trainer kwok shadow.
+// ReportInfo identifies a report of trainer kwok shadow.
 type ReportInfo struct {
 	ID       string    `json:"id"` // its path
 	Modified time.Time `json:"modified"`
 }
 
-// A LiveReport is a report that its program keeps up to date. Its zero value has none yet. It is safe for concurrent use.
+// A LiveReport is a report that its program keeps up to date. The zero value is empty. It is safe for concurrent use.
 type LiveReport struct {
 	mu   sync.Mutex
 	text json.RawMessage
@@ -34,7 +34,7 @@ type LiveReport struct {
 // liveID is the name of a LiveReport on the page.
 const liveID = "this run"
 
-// Set shows a report, the JSON of trainer kwok shadow, that was made at a time. The page keeps text.
+// Set sets the report, JSON of trainer kwok shadow, and the time when it was made. It retains text.
 func (r *LiveReport) Set(text []byte, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +51,8 @@ func (r *LiveReport) get() (json.RawMessage, time.Time) {
 	return r.text, r.at
 }
 
-// listReports finds the reports: that of the program, those that the configuration names, and files shadow*.json below the logs, newest first.
+// listReports finds the reports, newest first: that of the program, those of the configuration, and files shadow*.json
+// below the logs.
 func (s *Server) listReports() ([]ReportInfo, error) {
 	reports := []ReportInfo{}
 	add := func(id, path string) {

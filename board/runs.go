@@ -27,9 +27,9 @@ const (
 	configFile      = "config.yml"
 )
 
-// A Run names a training, or several that differ in their seed and were compared together.
+// A Run identifies a training, or several trainings with different seeds that were compared together.
 type Run struct {
-	ID       string    `json:"id"` // its folder below that of the logs, with slashes
+	ID       string    `json:"id"` // path of its folder below that of the logs, with slashes
 	Modified time.Time `json:"modified"`
 	Logged   bool      `json:"logged"`   // it has curves
 	Compared bool      `json:"compared"` // it has a comparison
@@ -39,7 +39,7 @@ type Run struct {
 type RunData struct {
 	Progress    Table          `json:"progress"`
 	Evaluations Table          `json:"evaluations"`
-	Comparison  [][]string     `json:"comparison,omitempty"` // rows of text, the first with the columns' names
+	Comparison  [][]string     `json:"comparison,omitempty"` // rows of text; the first has the columns' names
 	Config      map[string]any `json:"config,omitempty"`     // hyperparameters
 	Paired      *Paired        `json:"paired,omitempty"`
 }
@@ -60,13 +60,13 @@ func listRuns(folder string) ([]Run, error) {
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // a folder that is not there yet, or was removed while we looked
+			return nil // the folder does not exist, or was removed meanwhile
 		case err != nil || d.Name() != progressFile && d.Name() != comparisonFile:
 			return err
 		}
 		info, err := d.Info()
 		if err != nil {
-			return nil // removed while we looked
+			return nil // removed meanwhile
 		}
 		id, err := filepath.Rel(folder, filepath.Dir(path))
 		r := found[id]
@@ -88,7 +88,7 @@ func listRuns(folder string) ([]Run, error) {
 	return runs, err
 }
 
-// look reads what is new of a training, and calls use with all of it. A training that runs may lack some.
+// look reads the new logs of a training, and calls use with all logs. A running training may lack some files.
 func (s *Server) look(id string, use func(*runLog) error) error {
 	if s.cfg.Logs == "" || !filepath.IsLocal(filepath.FromSlash(id)) {
 		return &httpError{http.StatusNotFound, "no run " + strconv.Quote(id)}
@@ -109,7 +109,7 @@ func (s *Server) readRun(id string) (run *RunData, err error) {
 	return run, err
 }
 
-// readWhole reads the files of a training that are written at once, where they have changed.
+// readWhole reads those files of a training that are written as a whole, if they have changed.
 func (l *runLog) readWhole(dir string) error {
 	compared := dir
 	if seedFolder.MatchString(dir) {
@@ -148,10 +148,10 @@ func (l *runLog) readWhole(dir string) error {
 	return yaml.Unmarshal(text, &l.config)
 }
 
-// seedFolder matches one of several trainings, which were compared in the folder above.
+// seedFolder matches the folder of one of several trainings; their comparison is in the folder above.
 var seedFolder = regexp.MustCompile(`seed_\d+$`)
 
-// optional makes a missing file an empty one.
+// optional treats a missing file as empty.
 func optional[T any](v T, err error) (T, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return v, nil
@@ -159,8 +159,8 @@ func optional[T any](v T, err error) (T, error) {
 	return v, err
 }
 
-// readCSV reads rows of any lengths: a training adds columns as it logs more, and its last row may be
-// half written.
+// readCSV reads rows of any lengths: a training adds columns as it logs more metrics, and its last row may be
+// incomplete.
 func readCSV(path string) ([][]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -173,7 +173,7 @@ func readCSV(path string) ([][]string, error) {
 	return r.ReadAll()
 }
 
-// numbers turns rows below their header into columns.
+// numbers converts rows, with a header, to columns.
 func numbers(rows [][]string) Table {
 	t := Table{Columns: []string{}, Values: [][]*float64{}}
 	if len(rows) == 0 {

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// lastRequests is how long requests may run on when Serve ends.
+// lastRequests bounds the time of pending requests when Serve ends.
 const lastRequests = time.Second
 
-// Serve answers requests on l until ctx ends, and closes l. Streams end at once then; other requests get a second.
+// Serve answers requests on l until ctx ends, and closes l. Then streams end at once, and other requests within a
+// second.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	srv.RegisterOnShutdown(s.EndStreams)
@@ -32,6 +33,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// EndStreams ends all streams and refuses new ones. It is for hosts of the page that shut down: an open page would keep
-// its stream, and with it the host, for as long as the host waits.
+// EndStreams ends all streams and rejects new ones. Programs that serve the page call it before they shut down, since
+// an open page would keep its stream open.
 func (s *Server) EndStreams() { s.hub.close() }

@@ -28,29 +28,28 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // maxBody bounds the body of a request in bytes.
 const maxBody = 1 << 16
 
-// Open opens a policy for environment 0 of v by its name: a baseline's or a model's path. close frees it.
+// Open opens a policy for environment 0 of v, given a baseline's name or a model's path. closePolicy frees it.
 type Open func(ctx context.Context, v *envs.Vec, name string, seed uint64) (p agents.Policy, closePolicy func(), err error)
 
 // Config configures a [Server].
 type Config struct {
-	Logs   string      // folder of trainings; "" has none
-	Models []string    // folders that are searched for models, besides Logs
-	Guard  guard.Guard // who may look; a token may be in the cookie
-	Open   Open        // nil plays no episodes
+	Logs   string      // folder of trainings; "": none
+	Models []string    // folders to search for models, in addition to Logs
+	Guard  guard.Guard // admits visitors; the token may be in the cookie
+	Open   Open        // nil: no episodes
 
-	// AllowControl lets visitors begin, step, play and fork episodes. Without it they only look.
+	// AllowControl lets visitors start, step, play and fork episodes. Otherwise they can only watch.
 	AllowControl bool
 
-	Reports []string      // files of trainer kwok shadow --json, besides those of the logs
-	Report  *LiveReport   // of the program that shows the page; nil is none
-	Cluster Cluster       // a running cluster; nil shows none
-	Every   time.Duration // between looks at files and metrics while somebody watches; 0 is a second
+	Reports []string      // files of trainer kwok shadow --json, in addition to those in Logs
+	Report  *LiveReport   // of the program that serves the page; nil: none
+	Cluster Cluster       // a running cluster; nil: none
+	Every   time.Duration // interval of reading files and metrics while somebody watches; 0: a second
 
-	// Metrics answers with the metrics of the server that the page shows, in Prometheus' text format; nil
-	// if it shows none.
+	// Metrics serves the metrics of the server that the page shows, in Prometheus' text format; nil: none.
 	Metrics http.Handler
 
-	// Sessions lists the sessions of that server; nil shows none. It gives the page a list of its own.
+	// Sessions returns a new list of the sessions of that server; nil: none.
 	Sessions func() []SessionInfo
 }
 
@@ -70,8 +69,8 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, mux: http.NewServeMux()}
 	s.hub = newHub(s.find, cfg.Every)
 	s.episodes.open, s.episodes.changed = s.open, s.hub.changed
-	s.guarded = cfg.Guard.Protect(remember(s.mux), tokenOf)
-	files, _ := fs.Sub(dist, "dist") // cannot fail: the name is a constant
+	s.guarded = cfg.Guard.Protect(setCookie(s.mux), tokenOf)
+	files, _ := fs.Sub(dist, "dist") // cannot fail: the name is constant
 	s.mux.Handle("GET /", http.FileServerFS(files))
 	s.get("/api/page", func(*http.Request) (any, error) { return s.page(), nil })
 	s.mux.HandleFunc("GET /api/stream", s.stream)
@@ -93,7 +92,7 @@ func New(cfg Config) *Server {
 	s.get("/api/environments", func(*http.Request) (any, error) { return s.environments(), nil })
 	s.get("/api/episodes", func(*http.Request) (any, error) { return s.episodes.list(), nil })
 	s.get("/api/episodes/{id}", func(r *http.Request) (any, error) { return s.episodes.get(r.PathValue("id")) })
-	s.get("/api/episodes/{id}/why", s.why) // also the frame of any step
+	s.get("/api/episodes/{id}/why", s.why) // also returns the frame of any step
 	s.post("/api/episodes", s.begin)
 	s.post("/api/episodes/{id}/step", s.step)
 	s.post("/api/episodes/{id}/play", s.play)
@@ -101,7 +100,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// open opens a policy: a baseline, or one of the models that the page lists, and no other file.
+// open opens a policy: a baseline or one of the models that the page lists, but no other file.
 func (s *Server) open(ctx context.Context, v *envs.Vec, name string, seed uint64) (agents.Policy, func(), error) {
 	if s.cfg.Open == nil {
 		return nil, nil, &httpError{http.StatusForbidden, "this page plays no episodes; trainer board does"}
@@ -120,7 +119,7 @@ func (s *Server) Close() error {
 
 // PageInfo lists the parts that a page shows.
 type PageInfo struct {
-	Control  bool `json:"control"`  // visitors may play episodes
+	Control  bool `json:"control"`  // visitors may control episodes
 	Episodes bool `json:"episodes"` // the page has environments
 	Logs     bool `json:"logs"`
 	Server   bool `json:"server"`
@@ -135,7 +134,7 @@ func (s *Server) get(path string, answer func(*http.Request) (any, error)) {
 	s.handle("GET "+path, answer)
 }
 
-// post handles what changes something, which needs AllowControl.
+// post handles a request that changes state, which needs AllowControl.
 func (s *Server) post(path string, answer func(*http.Request) (any, error)) {
 	s.handle("POST "+path, func(r *http.Request) (any, error) {
 		if !s.cfg.AllowControl {
@@ -160,7 +159,7 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // the client is gone
+	_ = json.NewEncoder(w).Encode(v) // the client has disconnected
 }
 
 // httpError is an error with its status.
@@ -194,7 +193,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("WWW-Authenticate", "Bearer")
 		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = io.WriteString(w, needsToken) // the visitor is gone
+		_, _ = io.WriteString(w, needsToken) // the visitor has disconnected
 		return
 	}
 	s.guarded.ServeHTTP(w, r)
@@ -217,8 +216,7 @@ const needsToken = `<!doctype html>
 // tokenCookie holds the token after the first visit of /?token=….
 const tokenCookie = "kubernasium_board"
 
-// tokenOf returns the token that a request shows: in its header, in the cookie, or, at the first visit of the
-// page, in its address.
+// tokenOf returns the token of a request: from its header, the cookie or, at the first visit of the page, the address.
 func tokenOf(r *http.Request) string {
 	if t := guard.Bearer(r); t != "" {
 		return t
@@ -232,9 +230,9 @@ func tokenOf(r *http.Request) string {
 	return ""
 }
 
-// remember answers the first visit of /?token=… with the token as a cookie, and sends the visitor on to the
-// address without it.
-func remember(next http.Handler) http.Handler {
+// setCookie answers the first visit of /?token=… by setting the token as a cookie, and redirects to the address without
+// it.
+func setCookie(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := r.URL.Query().Get("token")
 		if token == "" || r.URL.Path != "/" {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// mostSessions bounds how many sessions the page lists.
-const mostSessions = 200
+// maxSessions bounds the number of listed sessions.
+const maxSessions = 200
 
 // SessionInfo describes a client's session at a server.
 type SessionInfo struct {
 	ID           string     `json:"id"`
-	Connected    bool       `json:"connected"` // false while it waits for its client to resume it
-	Running      bool       `json:"running"`   // a request is carried out
-	Waiting      int        `json:"waiting"`   // requests behind it
+	Connected    bool       `json:"connected"` // false while it waits for its client to resume
+	Running      bool       `json:"running"`   // a request is running
+	Waiting      int        `json:"waiting"`   // queued requests
 	Environments []LiveEnvs `json:"environments"`
 }
 
@@ -21,10 +21,10 @@ type SessionInfo struct {
 type LiveEnvs struct {
 	Env     string `json:"env"`
 	NumEnvs int    `json:"num_envs"`
-	Steps   uint64 `json:"steps"` // of all of them, since they were made
+	Steps   uint64 `json:"steps"` // of all environments, since they were made
 }
 
-// SessionList lists the sessions with most environments, and counts all.
+// SessionList lists the sessions with the most environments, and counts all.
 type SessionList struct {
 	Open     int           `json:"open"`
 	Sessions []SessionInfo `json:"sessions"`
@@ -39,7 +39,7 @@ func (s *Server) sessions() (any, error) {
 		return n
 	}
 	slices.SortFunc(all, func(a, b SessionInfo) int { return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.ID, b.ID)) })
-	shown := list(all[:min(len(all), mostSessions)])
+	shown := list(all[:min(len(all), maxSessions)])
 	for i := range shown {
 		shown[i].Environments = list(shown[i].Environments)
 	}

@@ -16,18 +16,17 @@ import (
 const (
 	maxTopics  = 64
 	streamPace = 50 * time.Millisecond // least time between two messages to a viewer
-	heartbeat  = 15 * time.Second      // so that proxies and viewers see that the stream lives
-	stuckAfter = 10 * time.Second      // a viewer that takes nothing for so long is cut off
+	heartbeat  = 15 * time.Second      // tells proxies and viewers that the stream is alive
+	stuckAfter = 10 * time.Second      // a viewer that reads nothing for so long is disconnected
 )
 
-// A source is something that viewers follow.
+// A source is a state that viewers follow.
 type source interface {
-	// follow calls changed after each change until ctx ends. It runs only while somebody looks. It may wait for
-	// everything but viewers: changed returns at once.
+	// follow calls changed, which never blocks, after each change until ctx ends. It runs only while there are viewers.
 	follow(ctx context.Context, changed func())
 
-	// news returns what a viewer lacks that has seen something, nil at first, and what it has seen after it. skipped
-	// counts the states between, which it never gets. Without news, data is nil.
+	// news returns the data that a viewer lacks, given the version that it has seen, nil at first, and the version that
+	// it has seen afterwards. skipped counts the states between that the viewer missed. Without news, data is nil.
 	news(seen any) (data, now any, skipped int)
 }
 
@@ -38,23 +37,23 @@ type topic struct {
 	viewers map[chan struct{}]bool
 }
 
-// hub holds the topics that somebody looks at.
+// hub holds the topics that have viewers.
 type hub struct {
 	find  func(name string) (source, error)
-	every time.Duration // between looks for what is not there yet
+	every time.Duration // interval of retries for missing topics
 
 	mu     sync.Mutex
 	topics map[string]*topic
 	ended  bool
-	done   chan struct{}  // closed at the end
-	wait   sync.WaitGroup // for follow
+	done   chan struct{}  // closed when streams must end
+	wait   sync.WaitGroup // goroutines of follow
 }
 
 func newHub(find func(name string) (source, error), every time.Duration) *hub {
 	return &hub{find: find, every: every, topics: map[string]*topic{}, done: make(chan struct{})}
 }
 
-// join adds a viewer to a topic. wake gets a signal, if there is room for one, after each change.
+// join adds a viewer to a topic. wake receives a signal after each change, unless its buffer is full.
 func (h *hub) join(name string, wake chan struct{}) (source, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,7 +77,7 @@ func (h *hub) join(name string, wake chan struct{}) (source, error) {
 	return s, nil
 }
 
-// leave takes a viewer from a topic; the last one ends it.
+// leave removes a viewer from a topic, and ends the topic after its last viewer.
 func (h *hub) leave(name string, wake chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +91,7 @@ func (h *hub) leave(name string, wake chan struct{}) {
 	}
 }
 
-// changed wakes the viewers of a topic. It waits for none of them.
+// changed wakes the viewers of a topic. It never blocks.
 func (h *hub) changed(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,13 +99,13 @@ func (h *hub) changed(name string) {
 		for wake := range t.viewers {
 			select {
 			case wake <- struct{}{}:
-			default: // it is awake
+			default: // a signal is already pending
 			}
 		}
 	}
 }
 
-// close ends all streams, and waits until nothing follows any more.
+// close ends all streams and waits for the goroutines of follow.
 func (h *hub) close() {
 	h.mu.Lock()
 	if !h.ended {
@@ -120,15 +119,15 @@ func (h *hub) close() {
 	h.wait.Wait()
 }
 
-// Message is one of the stream.
+// Message is a message of the stream.
 type Message struct {
 	Topic   string `json:"topic"`
-	Skipped int    `json:"skipped"` // states that this viewer was too slow for
+	Skipped int    `json:"skipped"` // states that this viewer missed
 	Data    any    `json:"data"`
 }
 
-// stream answers GET /api/stream?topic=A&topic=B with server-sent events. Each viewer takes the newest state when it is
-// ready for it.
+// stream answers GET /api/stream?topic=A&topic=B with server-sent events. Each viewer gets the newest state when it is
+// ready to receive.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["topic"]
 	if len(names) == 0 || len(names) > maxTopics {
@@ -148,7 +147,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // the stream outlives a server's limit; recorders of tests have none
+	_ = out.SetReadDeadline(time.Time{}) // no limit for streams; recorders in tests support no deadlines
 	ticks := time.NewTicker(heartbeat)
 	defer ticks.Stop()
 	text := ": hello\n\n"
@@ -161,11 +160,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			seen[i] = now
 			message, err := json.Marshal(Message{names[i], skipped, data})
 			if err != nil {
-				return // numbers that JSON cannot hold, which no source has
+				return // a number that JSON cannot represent; no source has one
 			}
 			text += "data: " + string(message) + "\n\n"
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(stuckAfter)) // recorders of tests have none
+		_ = out.SetWriteDeadline(time.Now().Add(stuckAfter)) // recorders in tests support no deadlines
 		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
 			return
 		}
@@ -214,10 +213,10 @@ func (s *Server) find(name string) (source, error) {
 	return nil, fmt.Errorf("%w %q here; docs/board.md lists them", errNoTopic, name)
 }
 
-// errNoTopic is find's error for a name that this page never has.
+// errNoTopic is the error of find for names that are never topics of this page.
 var errNoTopic = errors.New("no topic")
 
-// failure is the source of a topic that never comes: it says why, once.
+// failure is the source of an invalid topic: it sends the reason once.
 type failure string
 
 func (failure) follow(context.Context, func()) {}
@@ -229,15 +228,15 @@ func (f failure) news(seen any) (data, now any, skipped int) {
 	return map[string]string{"error": string(f)}, f, 0
 }
 
-// awaited is the source of a topic that may come later, such as the first rows of a training. Until then it says why it
-// is not there.
+// awaited is the source of a topic that may appear later, such as the first rows of a training. Until then it sends the
+// reason why it is missing.
 type awaited struct {
 	find   func() (source, error)
 	every  time.Duration
 	reason string
 
 	mu     sync.Mutex
-	source source // nil until it is found
+	source source // nil until found
 }
 
 // notYet marks a viewer who has been notified that the topic is missing.
@@ -270,7 +269,7 @@ func (a *awaited) news(seen any) (data, now any, skipped int) {
 	_, waits := seen.(notYet)
 	switch {
 	case src != nil && waits:
-		return src.news(nil) // the viewer has seen nothing of it
+		return src.news(nil) // the viewer has seen no state of it
 	case src != nil:
 		return src.news(seen)
 	case waits:
@@ -279,7 +278,7 @@ func (a *awaited) news(seen any) (data, now any, skipped int) {
 	return map[string]string{"error": a.reason}, notYet{}, 0
 }
 
-// poller is a source whose state is looked at again and again.
+// poller is a source that polls its state.
 type poller struct {
 	every time.Duration
 	look  func() (any, error)
@@ -289,7 +288,7 @@ type poller struct {
 	version int
 }
 
-// every returns a source that looks as often as the page is set to.
+// every returns a source that polls at the configured interval.
 func (s *Server) every(look func() (any, error)) *poller {
 	return &poller{every: s.cfg.Every, look: look}
 }
@@ -330,7 +329,7 @@ func (p *poller) news(seen any) (data, now any, skipped int) {
 	return p.latest, p.version, skippedSince(before, p.version)
 }
 
-// skippedSince counts the states between the one that was seen, 0 for none, and the newest.
+// skippedSince counts the states between version before, 0 if none was seen, and version now.
 func skippedSince(before, now int) int {
 	if before == 0 {
 		return 0

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// A tail reads a CSV file of numbers that a training appends to: each look reads only what is new. A row that is half
-// written waits for the next look. A file that was written again is read from its start.
+// A tail follows a CSV file of numbers to which a training appends: each look reads only new rows. An incomplete row is
+// left for the next look. A rewritten file is read from its start.
 type tail struct {
 	path  string
-	at    int64  // bytes that were read
-	head  []byte // the first line, which shows whether the file was written again
-	last  []byte // the end of what was read, likewise
+	at    int64  // bytes read
+	head  []byte // the first line, to detect a rewritten file
+	last  []byte // the last bytes read, likewise
 	table Table
-	began int // how often the file was read from its start
+	began int // number of restarts from the file's start
 }
 
-// lastBytes is how much of the end is compared.
+// lastBytes is the number of last bytes compared.
 const lastBytes = 64
 
-// look reads what is new and reports whether there was something.
+// look reads new rows and reports whether there were any changes.
 func (t *tail) look() (bool, error) {
 	f, err := os.Open(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +66,7 @@ func (t *tail) look() (bool, error) {
 
 func (t *tail) reset() { *t = tail{path: t.path, began: t.began + 1} }
 
-// same reports whether what was read is still there, as far as the first line and the end show.
+// same reports whether the file still begins with the part read, judging by its first line and its end.
 func (t *tail) same(f *os.File) bool {
 	head, last := make([]byte, len(t.head)), make([]byte, len(t.last))
 	_, err1 := f.ReadAt(head, 0)
@@ -74,10 +74,10 @@ func (t *tail) same(f *os.File) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(head, t.head) && bytes.Equal(last, t.last)
 }
 
-// add takes whole lines in.
+// add parses whole lines.
 func (t *tail) add(text []byte) error {
 	r := csv.NewReader(bytes.NewReader(text))
-	r.FieldsPerRecord = -1 // a training adds columns as it logs more
+	r.FieldsPerRecord = -1 // a training adds columns as it logs more metrics
 	r.Comment = '#'
 	rows, err := r.ReadAll()
 	if err != nil {
@@ -98,7 +98,7 @@ func (t *tail) add(text []byte) error {
 	return nil
 }
 
-// since returns the rows from one on. The table does not change when the tail reads on.
+// since returns the rows from row on. Later looks do not change the result.
 func (t *tail) since(row int) Table {
 	table := Table{Columns: append([]string{}, t.table.Columns...), Values: make([][]*float64, len(t.table.Values))}
 	for i, column := range t.table.Values {
@@ -114,26 +114,26 @@ func (t *tail) rows() int {
 	return len(t.table.Values[0])
 }
 
-// maxTails bounds the files that are remembered; those above are read from their start again.
+// maxTails bounds the number of runs remembered. Beyond it, all are forgotten and read from their start again.
 const maxTails = 256
 
-// runFiles are the logs of trainings, by folder.
+// runFiles caches the logs of trainings by folder.
 type runFiles struct {
 	mu  sync.Mutex
 	all map[string]*runLog
 }
 
-// runLog holds what was read of a training.
+// runLog holds the logs read of a training.
 type runLog struct {
 	progress, evaluations tail
 	comparison            [][]string
 	config                map[string]any
 	paired                *Paired
-	stamps                map[string]time.Time // of the files that are read whole
-	version               int                  // of what is read whole
+	stamps                map[string]time.Time // modification times of files that are read as a whole
+	version               int                  // of these files
 }
 
-// look brings a training up to date and calls use with it, which nothing changes meanwhile.
+// look updates the logs of a training and calls use with them, under the lock.
 func (f *runFiles) look(dir string, use func(*runLog) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,7 +165,7 @@ type runSource struct {
 // runSeen records which part of a training a viewer has.
 type runSeen struct{ progressBegan, progress, evaluationsBegan, evaluations, version int }
 
-// RunNews holds the changes of a training: rows from numbers on, and the rest where it has changed.
+// RunNews holds the changes of a training: rows from From on, and other files if they have changed.
 type RunNews struct {
 	From struct {
 		Progress    int `json:"progress"`
@@ -178,7 +178,7 @@ func (r *runSource) follow(ctx context.Context, changed func()) {
 	ticks := time.NewTicker(r.s.cfg.Every)
 	defer ticks.Stop()
 	for {
-		changed() // viewers find out whether there is something
+		changed() // news finds out whether there is something
 		select {
 		case <-ctx.Done():
 			return
@@ -206,7 +206,7 @@ func (r *runSource) news(seen any) (data, now any, skipped int) {
 		return nil
 	})
 	if err != nil || again && reflect.DeepEqual(before, after) {
-		return nil, seen, 0 // a file that cannot be read now may be readable later
+		return nil, seen, 0 // an unreadable file may be readable later
 	}
 	return n, after, 0
 }

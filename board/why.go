@@ -16,24 +16,24 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// explainer is implemented by tasks that can explain what speaks for and against each node in the decision to
-// come: a row for each, under the names of the columns.
+// explainer is a task that can explain the next decision: a row of properties for each node, under the names of the
+// columns.
 type explainer interface {
 	Explain(s *cluster.State) (columns []string, rows [][]string)
 }
 
-// Explanation gives the reasons for a decision: properties of each node, and the choice of each policy.
+// Explanation explains a decision: properties of each node, and the choice of each policy.
 type Explanation struct {
 	Frame   *Frame     `json:"frame"` // before the decision
-	Taken   []float32  `json:"taken"` // the action that was taken; null at the end
+	Taken   []float32  `json:"taken"` // the action taken; null at the end
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"` // by node
 	Choices []Choice   `json:"choices"`
 	Allowed []bool     `json:"allowed"` // by action; empty without a mask
-	Pods    []PodInfo  `json:"pods"`    // of the node that was asked for, the last ones first
+	Pods    []PodInfo  `json:"pods"`    // of the requested node, the latest first
 }
 
-// PodInfo is a pod that runs on a node, or did.
+// PodInfo is a present or past pod of a node.
 type PodInfo struct {
 	Name     string   `json:"name"`
 	Phase    string   `json:"phase"`
@@ -41,7 +41,7 @@ type PodInfo struct {
 	Memory   int64    `json:"memory_bytes"`
 	GPUs     float64  `json:"gpus"`
 	Started  float64  `json:"started_s"`
-	Ended    *float64 `json:"ended_s"` // null for one that runs
+	Ended    *float64 `json:"ended_s"` // null while it runs
 }
 
 // Choice holds the action that a policy would take, and its scores.
@@ -49,7 +49,7 @@ type Choice struct {
 	Policy string    `json:"policy"`
 	Action []float32 `json:"action"`
 	Scores *Scores   `json:"scores,omitempty"`
-	Error  string    `json:"error,omitempty"` // why it gives none
+	Error  string    `json:"error,omitempty"` // why there is no action
 }
 
 // why answers GET /api/episodes/{id}/why?step=K&node=I&policies=A|B.
@@ -92,7 +92,7 @@ func (s *Server) why(r *http.Request) (any, error) {
 	return e, nil
 }
 
-// podsOf returns the pods that run on a node and those that ran there, the last ones first, at most maxPods.
+// podsOf returns the present and past pods of a node, the latest first, at most maxPods.
 func podsOf(s *cluster.State, node int) []PodInfo {
 	pods := []PodInfo{}
 	for i := len(s.Pods) - 1; i >= 0 && len(pods) < maxPods; i-- {
@@ -113,7 +113,7 @@ func podsOf(s *cluster.State, node int) []PodInfo {
 	return pods
 }
 
-// maxPods bounds the pods that are shown of a node.
+// maxPods bounds the pods shown for a node.
 const maxPods = 200
 
 // Scores rate the actions of one observation.
@@ -124,8 +124,8 @@ type Scores struct {
 	Entropy *float64   `json:"entropy"` // of the probabilities in nats; null for action values
 }
 
-// choice asks a policy what it would do at the viewed step. It is opened again, so that one that remembers
-// earlier steps answers as if the episode began here.
+// choice returns a policy's choice at the viewed step. It opens the policy anew, so that a recurrent policy answers as
+// if the episode began here.
 func (s *Server) choice(ctx context.Context, ep *episode, name string) Choice {
 	c := Choice{Policy: name}
 	p, free, err := s.open(ctx, ep.view, name, ep.seed)
@@ -144,7 +144,7 @@ func (s *Server) choice(ctx context.Context, ep *episode, name string) Choice {
 	return c
 }
 
-// ScoresOf returns the scores of n actions at the first row of b, or nil if p gives none, as rules do.
+// ScoresOf returns the scores of n actions at the first row of b, or nil if p has no scores, like baselines.
 func ScoresOf(p agents.Policy, b *envs.Batch, n int) *Scores {
 	scorer, ok := p.(agents.Scorer)
 	raw := make([]float32, n)
@@ -166,8 +166,8 @@ func ScoresOf(p agents.Policy, b *envs.Batch, n int) *Scores {
 	return s
 }
 
-// ScoresOfNodes returns the scores of nodes by a policy of a running cluster: logits if the policy has a critic, whose value
-// of the state it adds, and otherwise ratings. They are NaN for nodes that the pod does not fit.
+// ScoresOfNodes returns the scores of a policy for the nodes of a running cluster. With a critic, ratings are logits,
+// and value is the critic's. ratings are NaN for nodes that the pod does not fit.
 func ScoresOfNodes(ratings []float64, value float64, critic bool) *Scores {
 	s := &Scores{Kind: "score", Actions: finite(ratings), Value: math.Inf(-1)}
 	for _, v := range s.Actions {
@@ -210,7 +210,7 @@ type EnvironmentInfo struct {
 	ID        string        `json:"id"`
 	Doc       string        `json:"doc"`
 	Options   []envs.Option `json:"options"`
-	HeldOut   any           `json:"held_out"` // options of instances that no training sees
+	HeldOut   any           `json:"held_out"` // options of held-out instances
 	Baselines []Named       `json:"baselines"`
 	Models    []string      `json:"models"` // paths
 	Nodes     bool          `json:"nodes"`  // actions choose nodes
@@ -222,7 +222,7 @@ type Named struct {
 	Doc  string `json:"doc"`
 }
 
-// environments lists the environments that play in this process, with the policies that can play them.
+// environments lists the environments that can run in this process, with their policies.
 func (s *Server) environments() []EnvironmentInfo {
 	list := []EnvironmentInfo{}
 	if s.cfg.Open == nil {
@@ -231,7 +231,7 @@ func (s *Server) environments() []EnvironmentInfo {
 	byEnv := s.models()
 	for _, spec := range envs.Specs() {
 		if spec.Nondeterministic {
-			continue // it cannot be replayed
+			continue // such environments cannot be replayed
 		}
 		e := EnvironmentInfo{ID: spec.ID, Doc: spec.Doc, Options: envs.DescribeOptions(spec.Options), HeldOut: spec.HeldOut, Baselines: []Named{}, Models: byEnv[spec.ID]}
 		for _, b := range spec.Baselines {
@@ -242,17 +242,17 @@ func (s *Server) environments() []EnvironmentInfo {
 			_, e.Nodes = act.(space.Discrete)
 			_, explains := v.Env(0).Task().(explainer)
 			e.Nodes = e.Nodes && explains
-			_ = v.Close() // nothing of it was used
+			_ = v.Close() // an unused environment
 		}
 		list = append(list, e)
 	}
 	return list
 }
 
-// modelExt is the extension of files of models.
+// modelExt is the extension of model files.
 const modelExt = ".safetensors"
 
-// models finds the models of best evaluations and of the repository, by environment.
+// models finds the best models of trainings and the models of the repository, by environment.
 func (s *Server) models() map[string][]string {
 	found := map[string][]string{}
 	for i, folder := range append([]string{s.cfg.Logs}, s.cfg.Models...) {
@@ -262,7 +262,7 @@ func (s *Server) models() map[string][]string {
 		_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 			name := filepath.Base(path)
 			if err != nil || d.IsDir() || filepath.Ext(name) != modelExt || i == 0 && name != "best_model.safetensors" {
-				return nil // what cannot be read cannot be chosen
+				return nil // unreadable files cannot be chosen
 			}
 			if f, err := models.ReadFile(path); err == nil {
 				found[f.Meta.Env] = append(found[f.Meta.Env], path)

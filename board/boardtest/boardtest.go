@@ -1,4 +1,4 @@
-// Package boardtest looks at the page of package board in headless Chromium, for tests.
+// Package boardtest tests the page of package board in headless Chromium.
 package boardtest
 
 import (
@@ -24,7 +24,7 @@ import (
 const (
 	ChromiumVariable    = "KUBERNASIUM_CHROMIUM"    // path of Chromium; without it the tests are skipped
 	AxeVariable         = "KUBERNASIUM_AXE"         // path of axe.min.js
-	ScreenshotsVariable = "KUBERNASIUM_SCREENSHOTS" // folder for pictures; without it none is taken
+	ScreenshotsVariable = "KUBERNASIUM_SCREENSHOTS" // folder for screenshots; without it none are taken
 )
 
 // Sizes of the window in CSS pixels.
@@ -34,8 +34,8 @@ const (
 	phoneHeight   = 844
 )
 
-// A Browser is a tab of headless Chromium. At the test's end it fails the test for each console error, exception, and
-// request to another host than the page's.
+// A Browser is a tab of headless Chromium. It fails the test if the page causes a console error, an exception, or a
+// request to another host.
 type Browser struct {
 	t   *testing.T
 	ctx context.Context
@@ -43,7 +43,7 @@ type Browser struct {
 	bad []string
 }
 
-// Open starts Chromium at a page. It skips the test where no Chromium is named.
+// Open starts Chromium and loads a page. It skips the test if [ChromiumVariable] is not set.
 func Open(t *testing.T, page string) *Browser {
 	t.Helper()
 	path := os.Getenv(ChromiumVariable)
@@ -73,7 +73,7 @@ func Open(t *testing.T, page string) *Browser {
 	return b
 }
 
-// note records what a page must not do.
+// note records the faults of a page.
 func (b *Browser) note(ev any, host string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,20 +86,20 @@ func (b *Browser) note(ev any, host string) {
 		b.bad = append(b.bad, "exception: "+e.ExceptionDetails.Error())
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.APITypeError {
-			text, _ := json.Marshal(e.Args) // cannot fail: it has come as JSON
+			text, _ := json.Marshal(e.Args) // cannot fail: it came as JSON
 			b.bad = append(b.bad, "console: "+string(text))
 		}
 	}
 }
 
-// faults returns what the page did that it must not do.
+// faults returns the recorded faults.
 func (b *Browser) faults() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.Join(b.bad, "\n")
 }
 
-// Run runs actions, and ends the test where one fails.
+// Run runs actions, and ends the test if one fails.
 func (b *Browser) Run(actions ...chromedp.Action) {
 	b.t.Helper()
 	if err := chromedp.Run(b.ctx, actions...); err != nil {
@@ -108,7 +108,7 @@ func (b *Browser) Run(actions ...chromedp.Action) {
 	}
 }
 
-// Eval returns the value of a JavaScript expression, or of what it promises, as text.
+// Eval returns the value of a JavaScript expression, or of its promise, as text.
 func (b *Browser) Eval(expression string) string {
 	b.t.Helper()
 	var v any
@@ -131,16 +131,16 @@ func (b *Browser) Wait(expression string) {
 	}
 }
 
-// Visit goes to an address of the page: what follows its #.
+// Visit sets the fragment of the page's address.
 func (b *Browser) Visit(fragment string) {
 	b.t.Helper()
 	b.Run(chromedp.Evaluate(`location.hash = `+strconv.Quote("#"+fragment), nil))
 }
 
-// Reload loads the address again and waits until an expression has the value that it had: the address keeps the view.
+// Reload reloads the page and waits until an expression has its old value again, since the address determines the view.
 func (b *Browser) Reload(expression string) {
 	b.t.Helper()
-	b.Eval(`new Promise(done => setTimeout(() => done(1), 400))`) // the address is written when a movement pauses
+	b.Eval(`new Promise(done => setTimeout(() => done(1), 400))`) // the page updates its address after a pause
 	before := b.Eval(expression)
 	b.Run(chromedp.Reload())
 	now := ""
@@ -153,7 +153,7 @@ func (b *Browser) Reload(expression string) {
 	b.t.Errorf("the address gives %s, was %s", now, before)
 }
 
-// Pixel returns the colour of a canvas at a place in CSS pixels, as red,green,blue.
+// Pixel returns the colour of a canvas at a point in CSS pixels, as red,green,blue.
 func (b *Browser) Pixel(canvas string, x, y int) string {
 	b.t.Helper()
 	return b.Eval(fmt.Sprintf(`(c => [...c.getContext('2d').getImageData(%d * devicePixelRatio, %d * devicePixelRatio, 1, 1).data].slice(0, 3).join())(document.querySelector(%q))`, x, y, canvas))
@@ -177,8 +177,8 @@ func (b *Browser) Choose(selector, value string) {
 		`; s.dispatchEvent(new Event('input', {bubbles: true})); s.dispatchEvent(new Event('change', {bubbles: true})); return s.value })()`)
 }
 
-// Check takes the view's picture and checks what every view has to keep: axe-core finds no serious fault, in the light and
-// in the dark, and on a phone the view is no wider than the screen. name is that of the picture.
+// Check takes screenshots of the view with the given name, and checks that axe-core finds no serious fault, in light
+// and in dark mode, and that on a phone the view is no wider than the screen.
 func (b *Browser) Check(name string) {
 	b.t.Helper()
 	b.Picture(name)
@@ -196,7 +196,7 @@ func (b *Browser) Check(name string) {
 	b.Phone(name)
 }
 
-// Phone checks that on a phone the view is no wider than the screen, and takes its picture.
+// Phone checks that on a phone the view is no wider than the screen, and takes a screenshot.
 func (b *Browser) Phone(name string) {
 	b.t.Helper()
 	b.Run(chromedp.EmulateViewport(phoneWidth, phoneHeight))
@@ -218,8 +218,8 @@ func (b *Browser) scheme(name string) {
 	}
 }
 
-// Accessible checks the view with axe-core: no fault may be serious or critical. Of a table it looks at the first 39 rows, as
-// those that follow are like them and a thousand take minutes.
+// Accessible checks the view with axe-core: no fault may be serious or critical. It checks only the first 39 rows of a
+// table: the others are alike, and a thousand take minutes.
 func (b *Browser) Accessible(view string) {
 	b.t.Helper()
 	path := os.Getenv(AxeVariable)
@@ -250,10 +250,10 @@ func (b *Browser) Accessible(view string) {
 	}
 }
 
-// frames waits until what has changed is drawn: also what follows a size or a scheme a frame later.
+// frames waits until changes are drawn, including those that follow a change of size or scheme a frame later.
 const frames = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(1), 300))))`
 
-// Picture takes a screenshot of the whole page where screenshots are asked for.
+// Picture takes a screenshot of the whole page if [ScreenshotsVariable] is set.
 func (b *Browser) Picture(name string) {
 	folder := os.Getenv(ScreenshotsVariable)
 	if folder == "" {
