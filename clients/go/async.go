@@ -8,13 +8,13 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// Send begins a step in each of rows, and returns at once: row k of actions is that of environment rows[k]. [VecEnv.Recv]
-// returns the results in the order in which steps end, so that slow environments delay no others. Each environment
-// takes the same steps as with [VecEnv.Step]. Until all steps are received other calls return [envs.ErrPending]. Errors
-// are those of [envs.Async.Send], and [ErrUnsupported].
+// Send starts a step in each of rows and returns at once: row k of actions is the action of environment rows[k].
+// [VecEnv.Recv] returns the results in the order in which steps end, so that slow environments do not delay others.
+// Each environment takes the same steps as with [VecEnv.Step]. Until all results are received, other calls return
+// [envs.ErrPending]. Errors are those of [envs.Async.Send], and [ErrUnsupported].
 //
-// A session with Send is resumed after a lost connection, but not rebuilt at a server that was restarted, before
-// the next Reset of all environments with seeds.
+// After a lost connection the client resumes the session. After Send, it cannot rebuild the environments at a restarted
+// server until the next Reset of all environments with seeds.
 func (v *VecEnv) Send(ctx context.Context, rows []int, actions []float32) error {
 	if v.closed {
 		return envs.ErrClosed
@@ -34,7 +34,7 @@ func (v *VecEnv) Send(ctx context.Context, rows []int, actions []float32) error 
 			return err
 		}
 	}
-	v.journal.torn = true
+	v.journal.partial = true
 	v.layout.Sub(len(rows)).EncodeSend(v.w, v.nextID(), v.eid, rows, actions)
 	if err := v.send(ctx); err != nil {
 		return err
@@ -42,9 +42,9 @@ func (v *VecEnv) Send(ctx context.Context, rows []int, actions []float32) error 
 	return v.receive(ctx, wire.TypeSend+wire.OK)
 }
 
-// Recv waits until least of the pending steps have ended, or all if they are fewer. It returns the environments of at
-// most most of them in ascending order, and a Batch with a row for each, which the next Recv overwrites. If an
-// environment failed, Recv returns its error, and all must be reset. If ctx ends, no step is lost.
+// Recv waits until least of the pending steps have ended, or all if there are fewer. It returns the environments of at
+// most most of these steps in ascending order, and a Batch with a row for each, which the next Recv overwrites. If an
+// environment fails, Recv returns its error, and all environments must be reset. If ctx ends, no step is lost.
 func (v *VecEnv) Recv(ctx context.Context, least, most int) ([]int, *envs.Batch, error) {
 	if v.closed {
 		return nil, nil, envs.ErrClosed
@@ -60,7 +60,7 @@ func (v *VecEnv) Recv(ctx context.Context, least, most int) ([]int, *envs.Batch,
 	}
 	rows, err := wire.RecvRows(&v.frame, v.layout.N)
 	if err != nil {
-		return nil, nil, v.garbled(err)
+		return nil, nil, v.protocolError(err)
 	}
 	if v.part == nil {
 		v.part = newBatch(v.layout.N, v.obs.Size(), v.layout.Mask, len(v.spec.Info), v.mode)
@@ -71,13 +71,13 @@ func (v *VecEnv) Recv(ctx context.Context, least, most int) ([]int, *envs.Batch,
 	b := part(v.part, 0, len(rows), v.layout.N)
 	sub := v.layout.Sub(len(rows))
 	if err := sub.DecodeStep(&v.frame, (*wire.Rows)(b)); err != nil {
-		return nil, nil, v.garbled(err)
+		return nil, nil, v.protocolError(err)
 	}
 	for j, i := range rows {
 		b.EpisodeReturn[j], b.EpisodeLength[j] = v.rows.step(i, b.Reward[j], b.Done(j), v.mode)
 	}
 	if err := sub.DecodeEpisodes(&v.frame, (*wire.Rows)(b)); err != nil {
-		return nil, nil, v.garbled(err)
+		return nil, nil, v.protocolError(err)
 	}
 	return rows, b, nil
 }

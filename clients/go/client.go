@@ -1,6 +1,6 @@
-// Package client plays environments on a server of the protocol kubernasium.v1 as if they were in
+// Package client runs environments on a server of the protocol kubernasium.v1 as if they were in
 // this process. [Dial] returns an [envs.VecEnv] whose batches equal those of [envs.Vec] bit for
-// bit. [Join] makes one vector of those of several servers.
+// bit. [Join] combines the vectors of several servers into one.
 package client
 
 import (
@@ -24,31 +24,30 @@ type Options struct {
 	Options         map[string]any // of the environment
 	Autoreset       envs.AutoresetMode
 	MaxEpisodeSteps int
-	Threads         int // goroutines that the server steps with; default by the number of environments
+	Threads         int // goroutines that step at the server; default by the number of environments
 
-	EnvError bool     // the failure of an environment ends its episode, and no call: see [envs.Batch.Failed]
-	ObsKeys  []string // the parts of a Dict observation to get; nil gets all
+	EnvError bool     // a failure of an environment ends its episode instead of the call: see [envs.Batch.Failed]
+	ObsKeys  []string // parts of a Dict observation to receive; nil: all
 
-	// Reconnect is how long to connect again after the connection is lost, until the reply to the request comes. It
-	// resumes the session, or rebuilds deterministic environments at a server that was restarted. 0 is a minute;
+	// Reconnect bounds the time to reconnect after a lost connection, until the reply to the request arrives. The
+	// client then resumes the session, or rebuilds deterministic environments at a restarted server. 0: a minute;
 	// negative: a lost connection is an error.
 	Reconnect time.Duration
-	Timeout   time.Duration // for each reply; 0 is two minutes, negative none
+	Timeout   time.Duration // of each reply; 0: two minutes, negative: none
 
-	// Others are servers that take over when the first does not answer any more: the environments are rebuilt there, if
-	// they are deterministic.
+	// Others are servers that take over if the first no longer answers: deterministic environments are rebuilt there.
 	Others []string
 
 	// Weights are the relative speeds of the servers of [Spread]; nil measures them.
 	Weights []float64
 
-	// Sizes are the parts of [Spread] in place of Weights, such as [StateSizes] returns: part k is on server k, or from the
-	// first server on again if there are more parts.
+	// Sizes are the sizes of the parts of [Spread], instead of Weights; [StateSizes] returns them. Part k is on server
+	// k; further parts start again with the first server.
 	Sizes []int
 
 	Token string      // bearer token of the servers
 	TLS   *tls.Config // for wss
-	Name  string      // of this client, for the server's log
+	Name  string      // client name for the server's log
 }
 
 // VecEnv is a vector of environments on a server. It is not safe for concurrent use.
@@ -62,19 +61,19 @@ type VecEnv struct {
 	limit    int
 	layout   *wire.Layout
 	batch    *envs.Batch
-	part     *envs.Batch // of Recv; made by the first
+	part     *envs.Batch // of Recv; made by its first call
 	rows     rows
 	closed   bool
-	portable bool          // the server returns the environments' state
-	stateFor time.Duration // that the last state took
+	portable bool          // the server can return the environments' state
+	stateFor time.Duration // duration of the last request for a state
 }
 
 var _ envs.VecEnv = (*VecEnv)(nil)
 
-// Dial connects to the server at url (ws://host:port, wss://host:port or unix:///path) and makes n
-// environments of id. Of k8s+dns://name:port it takes the first server that answers, and the others take over; [Spread]
-// uses all of them. With ?compress=zstd at its end long frames are compressed, for slow links, if the server can do
-// that. The caller must call Close.
+// Dial connects to the server at url (ws://host:port, wss://host:port or unix:///path) and makes n environments of id.
+// For k8s+dns://name:port it selects the first server that answers; the others take over if it fails. [Spread] uses all
+// of them. With ?compress=zstd at the end of url, long frames are compressed for slow links, if the server supports it.
+// The caller must call Close.
 func Dial(ctx context.Context, url, id string, n int, opts Options) (*VecEnv, error) {
 	r, compress, err := newRoute(url, &opts)
 	if err != nil {
@@ -166,8 +165,8 @@ func newBatch(n, obs, mask, info int, mode envs.AutoresetMode) *envs.Batch {
 	return b
 }
 
-// Spec implements [envs.VecEnv]. Its Open and its baselines return errors: the tasks are on
-// the server.
+// Spec implements [envs.VecEnv]. Its Open and baselines return errors, since the tasks are on the
+// server.
 func (v *VecEnv) Spec() *envs.Spec { return v.spec }
 
 // Features returns the names of the observation's elements, or nil if the environment names none.
@@ -182,14 +181,14 @@ func (v *VecEnv) Autoreset() envs.AutoresetMode { return v.mode }
 // Spaces returns the observation and the action space of one environment.
 func (v *VecEnv) Spaces() (obs, act space.Space) { return v.obs, v.act }
 
-// MaxEpisodeSteps returns the time limit in force; 0 is none.
+// MaxEpisodeSteps returns the time limit; 0: none.
 func (v *VecEnv) MaxEpisodeSteps() int { return v.limit }
 
 // Server returns the name and version of the server.
 func (v *VecEnv) Server() string { return v.server }
 
-// Step implements [envs.VecEnv]. If ctx ends before the reply, the server cancels the request, and the environments must
-// be reset; a server before version 1.4 of the protocol cannot, and then the connection is lost.
+// Step implements [envs.VecEnv]. If ctx ends before the reply, the server cancels the request, and the environments
+// must be reset. Servers before version 1.4 of the protocol cannot cancel; then the connection is lost.
 func (v *VecEnv) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
 	if err := v.checkActions(actions, 0); err != nil {
 		return nil, err
@@ -203,8 +202,8 @@ func (v *VecEnv) Step(ctx context.Context, actions []float32) (*envs.Batch, erro
 	return v.batch, nil
 }
 
-// checkActions rejects what the server would reject, in the same order. Actions of integers travel
-// as integers, so a fraction must be caught here. first is the number of row 0 in errors.
+// checkActions rejects what the server would reject, in the same order. Integer actions are sent as
+// integers, so fractions must be rejected here. first is the index of row 0 in errors.
 func (v *VecEnv) checkActions(actions []float32, first int) error {
 	if v.closed {
 		return envs.ErrClosed
@@ -240,33 +239,33 @@ func (v *VecEnv) sendStep(ctx context.Context, actions []float32) error {
 
 func (v *VecEnv) receiveStep(ctx context.Context) error {
 	if err := v.receive(ctx, wire.TypeStep+wire.OK); err != nil {
-		return v.torn(err)
+		return v.checkPartial(err)
 	}
 	r := (*wire.Rows)(v.batch)
 	if err := v.layout.DecodeStep(&v.frame, r); err != nil {
-		return v.garbled(err)
+		return v.protocolError(err)
 	}
 	v.rows.stepped(v.batch, v.mode)
 	if err := v.layout.DecodeEpisodes(&v.frame, r); err != nil {
-		return v.garbled(err)
+		return v.protocolError(err)
 	}
 	v.keepState(ctx)
 	return nil
 }
 
-// torn returns the error err of a request that changes the environments. If the server may have carried it out in part,
-// they must be reset.
-func (v *VecEnv) torn(err error) error {
+// checkPartial returns err, the error of a request that changes the environments. If the server may have executed the
+// request partly, the environments must be reset.
+func (v *VecEnv) checkPartial(err error) error {
 	var refused *Error
 	if errors.As(err, &refused) && slices.Contains([]wire.Code{wire.Cancelled, wire.DeadlineExceeded, wire.Internal}, refused.Code) {
-		v.rows.tear()
-		v.journal.torn = true
+		v.rows.invalidate()
+		v.journal.partial = true
 	}
 	return err
 }
 
-// garbled closes the connection after a reply that breaks the protocol.
-func (v *VecEnv) garbled(err error) error {
+// protocolError ends the session after a reply that violates the protocol.
+func (v *VecEnv) protocolError(err error) error {
 	v.broken = fmt.Errorf("%w: a reply that cannot be read: %w", ErrConnection, err)
 	return v.broken
 }
@@ -319,7 +318,7 @@ func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) erro
 	}
 	for i := range v.layout.N {
 		if opts.Mask == nil || opts.Mask[i] {
-			v.rows.running[i] = false // in case the server refuses
+			v.rows.running[i] = false // in case the server rejects the request
 		}
 	}
 	v.w.Reset()
@@ -331,10 +330,10 @@ func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) erro
 
 func (v *VecEnv) receiveReset(ctx context.Context, opts *envs.VecResetOptions) error {
 	if err := v.receive(ctx, wire.TypeReset+wire.OK); err != nil {
-		return v.torn(err)
+		return v.checkPartial(err)
 	}
 	if err := v.layout.DecodeReset(&v.frame, (*wire.Rows)(v.batch)); err != nil {
-		return v.garbled(err)
+		return v.protocolError(err)
 	}
 	v.rows.reset(v.batch, opts.Mask)
 	v.keepState(ctx)
@@ -356,7 +355,7 @@ func (v *VecEnv) RenderRGB(i int) (*image.RGBA, error) {
 	}
 	img, err := v.frame.Image("frame")
 	if err != nil {
-		return nil, v.garbled(err)
+		return nil, v.protocolError(err)
 	}
 	return img, nil
 }

@@ -11,18 +11,18 @@ import (
 )
 
 var (
-	// ErrConnection is wrapped by errors of every method once the connection is lost: because of
-	// the network, because the server ended, or because a context ended before the reply and the server does not cancel.
+	// ErrConnection is wrapped by the errors of every method once the connection is lost: by the network, by the end of
+	// the server, or by the end of a context before the reply if the server cannot cancel.
 	ErrConnection = errors.New("client: connection lost")
 	// ErrUnauthorized is wrapped by errors of Dial if the token is wrong or missing.
 	ErrUnauthorized = errors.New("client: unauthorized")
-	// ErrBusy is wrapped by errors about more sessions, environments or bytes than the server
-	// permits.
+	// ErrBusy is wrapped by errors of requests for more sessions, environments or bytes than the
+	// server permits.
 	ErrBusy = errors.New("client: a limit of the server is reached")
-	// ErrUnsupported is wrapped by errors about parts of the protocol that the server lacks.
+	// ErrUnsupported is wrapped by errors of requests that need a part of the protocol that the server lacks.
 	ErrUnsupported = errors.New("client: the server cannot do this")
-	// ErrUnknownSnapshot is wrapped by errors about a snapshot of another vector, or a forgotten
-	// one.
+	// ErrUnknownSnapshot is wrapped by errors about a snapshot that is of another vector or
+	// forgotten.
 	ErrUnknownSnapshot = errors.New("client: unknown snapshot")
 	// ErrUnavailable is wrapped by errors of a server that is stopping.
 	ErrUnavailable = errors.New("client: the server stops")
@@ -36,7 +36,7 @@ type Error struct {
 	Code         wire.Code
 	Reason       wire.Reason
 	Msg          string
-	RetryAfterMS int64 // when to retry; 0 is unknown
+	RetryAfterMS int64 // when to retry; 0: unknown
 	cause        error
 }
 
@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 // Unwrap returns the corresponding error, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// causes are the errors that correspond to the reasons of the wire.
+// causes maps reasons of the protocol to errors.
 var causes = map[wire.Reason]error{
 	wire.InvalidAction:   envs.ErrInvalidAction,
 	wire.ResetNeeded:     envs.ErrResetNeeded,
@@ -68,8 +68,8 @@ var causes = map[wire.Reason]error{
 	wire.BackendDown:     cluster.ErrUnavailable,
 }
 
-// refusal converts the message err to an Error.
-func refusal(e wire.Error, id string) error {
+// errorOf converts the message err to an Error.
+func errorOf(e wire.Error, id string) error {
 	cause := causes[e.Reason]
 	switch {
 	case e.Reason == wire.UnknownEnv:

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// schemeDNS is the scheme of a URL that names all servers behind a host name, such as a headless Service of Kubernetes.
+// schemeDNS is the scheme of a URL for all servers behind a host name, such as a headless Service of Kubernetes.
 const schemeDNS = "k8s+dns"
 
-// dialAlone bounds the time for a connection to one of several servers, so that the next gets its turn: packets to a pod
-// that is gone get no answer.
-const dialAlone = 2 * time.Second
+// dialTimeout bounds the time for a connection to one of several servers before the next is tried: packets to a deleted
+// pod get no answer.
+const dialTimeout = 2 * time.Second
 
 // lookup resolves host names; tests replace it.
 var lookup = net.DefaultResolver.LookupHost
 
-// Resolve replaces each URL k8s+dns://name:port by ws://address:port of every address that the name has, in the order of
-// the addresses. Other URLs stay as they are.
+// Resolve replaces each URL k8s+dns://name:port by ws://address:port for every address of name, in the order of the
+// addresses. It keeps other URLs.
 func Resolve(ctx context.Context, urls []string) ([]string, error) {
 	var out []string
 	for _, raw := range urls {
@@ -53,9 +53,9 @@ func Resolve(ctx context.Context, urls []string) ([]string, error) {
 	return out, nil
 }
 
-// A route leads to one of several servers, and to another one when that does not answer.
+// A route connects to one of several servers, and to another if that does not answer.
 type route struct {
-	urls  []string // as given: the own server first
+	urls  []string // the client's own server first
 	token string
 	tls   *tls.Config
 
@@ -63,7 +63,7 @@ type route struct {
 	at string // the server of the last connection
 }
 
-// newRoute returns the route of a client, and whether its frames are to be compressed.
+// newRoute returns the route of a client, and whether its frames should be compressed.
 func newRoute(url string, opts *Options) (r *route, compress bool, err error) {
 	r = &route{token: opts.Token, tls: opts.TLS}
 	for i, u := range append([]string{url}, opts.Others...) {
@@ -77,7 +77,7 @@ func newRoute(url string, opts *Options) (r *route, compress bool, err error) {
 	return r, compress, nil
 }
 
-// dial connects to the last server, or else to the first of the others that answers.
+// dial connects to the last server or, if that fails, to the first of the others that answers.
 func (r *route) dial(ctx context.Context) (transport, error) {
 	urls, err := Resolve(ctx, r.urls)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *route) dial(ctx context.Context) (transport, error) {
 	return nil, failures
 }
 
-// unique returns urls without those that came before.
+// unique returns urls without duplicates.
 func unique(urls []string) []string {
 	var out []string
 	for _, u := range urls {
@@ -115,10 +115,10 @@ func unique(urls []string) []string {
 	return out
 }
 
-// dialFor is dial, in bounded time if there are others.
+// dialFor is dial, with a time limit if there are other servers.
 func dialFor(ctx context.Context, others bool, url, token string, tlsConfig *tls.Config) (transport, error) {
 	if others {
-		bounded, cancel := context.WithTimeout(ctx, dialAlone)
+		bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		ctx = bounded
 	}

@@ -13,19 +13,19 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Joined is one vector of the environments of several servers, stepped at the same time. It is
-// not safe for concurrent use.
+// Joined is one vector of the environments of several servers, which step concurrently. It is not
+// safe for concurrent use.
 type Joined struct {
 	parts []*VecEnv
-	first []int // row of each part's first environment; then the number of environments
+	first []int // row of each part's first environment; last, the number of environments
 	batch *envs.Batch
 }
 
 var _ envs.VecEnv = (*Joined)(nil)
 
-// Join makes one vector of parts, in their order, and takes ownership of them. They must be of one
-// environment, with equal spaces and the same autoreset mode. Batches of a part are rows of the
-// vector's.
+// Join combines parts, in their order, into one vector, and takes ownership of them. They must be
+// of one environment, with equal spaces and the same autoreset mode. Batches of a part are rows of
+// the vector's batches.
 func Join(parts ...*VecEnv) (*Joined, error) {
 	if len(parts) == 0 {
 		return nil, errors.New("client: join of nothing")
@@ -51,7 +51,7 @@ func Join(parts ...*VecEnv) (*Joined, error) {
 	return j, nil
 }
 
-// part returns rows from … to-1 of b, which has n.
+// part returns rows [from, to) of b, which has n rows.
 func part(b *envs.Batch, from, to, n int) *envs.Batch {
 	return &envs.Batch{
 		Obs: cut(b.Obs, from, to, n), Mask: cut(b.Mask, from, to, n), Info: cut(b.Info, from, to, n),
@@ -71,7 +71,7 @@ func cut[T any](s []T, from, to, n int) []T {
 	return s[from*k : to*k : to*k]
 }
 
-// copyBatch copies the state of src. Rewards and flags belong to a step: each step and reset sets them.
+// copyBatch copies the state of src, without rewards and flags, which each step and reset sets.
 func copyBatch(dst, src *envs.Batch) {
 	copy(dst.Obs, src.Obs)
 	copy(dst.Mask, src.Mask)
@@ -107,7 +107,7 @@ func (j *Joined) Sizes() []int {
 // Features returns the names of the observation's elements, or nil if the environment names none.
 func (j *Joined) Features() []envs.Features { return j.parts[0].features }
 
-// MaxEpisodeSteps returns the time limit in force; 0 is none.
+// MaxEpisodeSteps returns the time limit; 0: none.
 func (j *Joined) MaxEpisodeSteps() int { return j.parts[0].limit }
 
 // at returns the part that environment i belongs to, and its row there.
@@ -119,8 +119,8 @@ func (j *Joined) at(i int) (part, row int) {
 	return part, i - j.first[part]
 }
 
-// Step implements [envs.VecEnv]. All servers step at the same time. If one fails, others may
-// have stepped: then the vector must be reset.
+// Step implements [envs.VecEnv]. All servers step concurrently. If one fails, others may have
+// stepped, so the vector must be reset.
 func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, error) {
 	if j.parts[0].closed {
 		return nil, envs.ErrClosed
@@ -145,8 +145,8 @@ func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, erro
 	return j.batch, nil
 }
 
-// all sends on every part and then receives on those that sent something, even after an error, so
-// that no reply stays unread. Parts receive at the same time, as each reads replies into rows of its own.
+// all sends on every part and then receives on those that sent something, even after an error, so that no reply stays
+// unread. Parts receive concurrently, each into its own rows.
 func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i int, p *VecEnv) error) error {
 	errs, sent := make([]error, 2*len(j.parts)), make([]bool, len(j.parts))
 	for i, p := range j.parts {
@@ -162,7 +162,7 @@ func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i i
 	for i := 1; i < len(j.parts); i++ {
 		replies.Go(func() { get(i) })
 	}
-	get(0) // one server needs no other goroutine
+	get(0) // a single server needs no goroutine
 	replies.Wait()
 	return errors.Join(errs...)
 }

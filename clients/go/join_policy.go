@@ -22,7 +22,7 @@ func (j *Joined) Baseline(name string, seed uint64) *JoinedBaseline {
 	return b
 }
 
-// Act is [Baseline.Act]. All servers are asked at the same time.
+// Act is [Baseline.Act] on all servers concurrently.
 func (b *JoinedBaseline) Act(ctx context.Context, actions []float32) error {
 	j := b.j
 	if err := j.parts[0].checkSize(len(actions), j.NumEnvs()); err != nil {
@@ -55,7 +55,7 @@ func (b *JoinedBaseline) Decides(i int) bool {
 	return b.parts[part].Decides(row)
 }
 
-// Step is [Baseline.Step] on all servers at the same time; see [Joined.Step].
+// Step is [Baseline.Step] on all servers concurrently; see [Joined.Step].
 func (b *JoinedBaseline) Step(ctx context.Context) (*envs.Batch, error) {
 	if err := b.check(); err != nil {
 		return nil, err

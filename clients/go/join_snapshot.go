@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// A JoinedSnapshot is a state of a [Joined], each part of which is kept by its server.
+// A JoinedSnapshot is a state of a [Joined]. Each server keeps its part.
 type JoinedSnapshot struct {
 	j     *Joined
 	parts []*Snapshot

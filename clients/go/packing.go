@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// compresses takes the parameter compress off a URL, and reports whether it asks for compressed frames.
+// compresses removes the parameter compress from a URL, and reports whether frames should be compressed.
 func compresses(rawURL string) (rest string, on bool, err error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -29,7 +29,7 @@ func compresses(rawURL string) (rest string, on bool, err error) {
 type packedTransport struct {
 	transport
 	packer     *wire.Packer
-	spare, out []byte // the last frames that came and went, compressed
+	spare, out []byte // the last frames read and written, compressed
 }
 
 func (t *packedTransport) writeFrame(frame []byte) error {

@@ -10,11 +10,11 @@ import (
 )
 
 // A Baseline plays one of the environment's baselines, or random permitted actions, at the server.
-// The spec lists the names.
+// The Spec lists the names.
 type Baseline struct {
 	v    *VecEnv
 	name string
-	seed *uint64 // of random actions, to be sent
+	seed *uint64 // of random actions; nil once sent
 	none []bool
 }
 
@@ -25,9 +25,9 @@ func (v *VecEnv) Baseline(name string, seed uint64) *Baseline {
 }
 
 // Act writes the baseline's actions for the present states to actions, of length NumEnvs times the
-// size of an action. It leaves rows alone that decide nothing; [Baseline.Decides] reports them. It
-// changes nothing in the environments, and repeats its answer until they step. Errors are those of
-// [envs.Policies.Act], and [ErrUnsupported].
+// size of an action. It leaves rows unchanged in which there is nothing to decide;
+// [Baseline.Decides] reports them. It does not change the environments, and returns the same
+// actions until they step. Errors are those of [envs.Policies.Act], and [ErrUnsupported].
 func (b *Baseline) Act(ctx context.Context, actions []float32) error {
 	if err := b.check(); err != nil {
 		return err
@@ -67,9 +67,9 @@ func (b *Baseline) receive(ctx context.Context, actions []float32) error {
 	if err := v.receive(ctx, wire.TypePolicy+wire.OK); err != nil {
 		return err
 	}
-	b.acted()
+	b.stepped()
 	if err := v.layout.DecodePolicy(&v.frame, actions, b.none); err != nil {
-		return v.garbled(err)
+		return v.protocolError(err)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (b *Baseline) receive(ctx context.Context, actions []float32) error {
 // Decides reports whether the last Act gave an action for environment i.
 func (b *Baseline) Decides(i int) bool { return !b.none[i] }
 
-// Step takes the baseline's step at the server, in every environment, plans included. Errors are
+// Step takes the baseline's step in every environment at the server, including plans. Errors are
 // those of Act and of [VecEnv.Step].
 func (b *Baseline) Step(ctx context.Context) (*envs.Batch, error) {
 	if err := b.check(); err != nil {
@@ -101,27 +101,27 @@ func (b *Baseline) receiveStep(ctx context.Context) error {
 	if err := b.v.receiveStep(ctx); err != nil {
 		return err
 	}
-	b.acted()
+	b.stepped()
 	return nil
 }
 
-// acted notes that the server has got the seed.
-func (b *Baseline) acted() {
+// stepped records that the server has received the seed.
+func (b *Baseline) stepped() {
 	b.seed = nil
-	b.v.journal.streams = b.v.journal.streams || b.name == envs.RandomName
+	b.v.journal.unresettable = b.v.journal.unresettable || b.name == envs.RandomName
 }
 
 // RolloutOptions are the arguments of [Baseline.Rollout]: one of Steps and Episodes.
 type RolloutOptions struct {
 	Steps       int  // of the vector
-	Episodes    int  // that end in each environment
-	Transitions bool // whether to return them
+	Episodes    int  // per environment
+	Transitions bool // return them, too
 }
 
-// Rollout takes many steps by the baseline at the server, in one request. It returns the batch of
+// Rollout takes many steps of the baseline at the server in one request. It returns the batch of
 // the last step and the results of all steps, which equal those of single Steps. A rollout ends
-// early at a limit of the server, at an episode's end in mode Disabled, and in a state in which the
-// baseline cannot act.
+// early at a limit of the server, at an episode's end in mode Disabled, and if the baseline cannot
+// act.
 func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batch, *wire.Rollout, error) {
 	v := b.v
 	if v.closed {
@@ -135,14 +135,14 @@ func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batc
 		Steps: opts.Steps, Episodes: opts.Episodes, Arrays: opts.Transitions,
 	}
 	if err := v.call(ctx, wire.TypeRollout+wire.OK, req, nil); err != nil {
-		return nil, nil, v.torn(err)
+		return nil, nil, v.checkPartial(err)
 	}
-	b.acted()
+	b.stepped()
 	out, err := v.layout.DecodeRollout(&v.frame, (*wire.Rows)(v.batch))
 	if err != nil {
-		return nil, nil, v.garbled(err)
+		return nil, nil, v.protocolError(err)
 	}
-	v.rows.rolled(v.batch, v.mode)
+	v.rows.rolledOut(v.batch, v.mode)
 	return v.batch, out, nil
 }
 

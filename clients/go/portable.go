@@ -11,12 +11,12 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// savedMagic begins what State returns. Its number changes with the format.
+// savedMagic starts the bytes of State. Its number changes with the format.
 const savedMagic = "kparts1\n"
 
-// State returns the state of all environments as bytes, with which [VecEnv.LoadState] makes those of another vector the
-// same, in another process and at another server of the same version. Both must be made with equal arguments.
-// The error wraps [envs.ErrNoState] if the environments have no state now, as PROTOCOL.md says in 6.21.
+// State returns the state of all environments as bytes. [VecEnv.LoadState] restores it in another vector made with
+// equal arguments, also in another process and at another server of the same version. The error wraps [envs.ErrNoState]
+// if the environments have no state now; see PROTOCOL.md, section 6.21.
 func (v *VecEnv) State(ctx context.Context) ([]byte, error) {
 	return appendState(ctx, []byte(savedMagic), v)
 }
@@ -63,11 +63,11 @@ func bit(x bool, at int) byte {
 	return 0
 }
 
-// rowBytes is the length of a row in what State returns.
+// rowBytes is the length of a row in the bytes of State.
 const rowBytes = 1 + 8 + 8
 
-// StateSizes returns the number of environments in each part of a vector whose State is data, for [Options.Sizes]. Its
-// error wraps [envs.ErrBadState].
+// StateSizes returns the number of environments in each part of the vector whose State returned data, for
+// [Options.Sizes]. Its error wraps [envs.ErrBadState].
 func StateSizes(data []byte) ([]int, error) {
 	sizes, _, err := stateSizes(data)
 	return sizes, err
@@ -96,9 +96,9 @@ func stateSizes(data []byte) (sizes []int, rest []byte, err error) {
 	return sizes, rest, nil
 }
 
-// LoadState makes the environments what they were when State returned data, and returns their batch without the final
-// observations: from there equal actions lead to equal batches. The error wraps [envs.ErrBadState] if data is no state of such
-// a vector, or of a server of another version; then the environments must be reset.
+// LoadState restores the state that State returned as data, and returns the batch without final observations. From
+// there, equal actions lead to equal batches. The error wraps [envs.ErrBadState] if data is not a state of such a
+// vector or comes from a server of another version; then the environments must be reset.
 func (v *VecEnv) LoadState(ctx context.Context, data []byte) (*envs.Batch, error) {
 	return v.batch, loadState(ctx, data, v)
 }
@@ -153,7 +153,7 @@ func readRows(data []byte, n int) rows {
 	return r
 }
 
-// load sends the server's bytes of a state. What came before needs no repetition.
+// load sends a state to the server, which replaces the journal.
 func (v *VecEnv) load(ctx context.Context, state []byte) error {
 	switch {
 	case v.closed:
@@ -168,12 +168,12 @@ func (v *VecEnv) load(ctx context.Context, state []byte) error {
 		err = v.receive(ctx, wire.TypeLoad+wire.OK)
 	}
 	if err != nil {
-		v.rows.tear()
-		v.journal.torn = true
+		v.rows.invalidate()
+		v.journal.partial = true
 		return err
 	}
 	if err := v.layout.DecodeState(&v.frame, (*wire.Rows)(v.batch)); err != nil {
-		return v.garbled(err)
+		return v.protocolError(err)
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func TestStateErrors(t *testing.T) {
 		}
 	}
 	torn := open("classic/CartPole-v1", 2, Options{})
-	torn.rows.tear()
+	torn.rows.invalidate()
 	if _, err := torn.State(ctx); !errors.Is(err, envs.ErrNoState) {
 		t.Errorf("State of environments that must be reset: %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// Times of a client that has lost its connection.
+// Times of reconnecting.
 const (
 	defaultReconnect = time.Minute
 	defaultTimeout   = 2 * time.Minute
@@ -17,25 +17,25 @@ const (
 	longestDelay     = time.Second
 )
 
-// maxJournal bounds the requests that a client keeps to rebuild its environments at a server that was restarted, in
-// bytes. It is a million steps of 8 CartPoles.
+// maxJournal bounds the requests, in bytes, that a client keeps to rebuild its environments at a restarted server. A
+// million steps of 8 CartPoles fit.
 const maxJournal = 64 << 20
 
-// Ids of the first requests of a connection. hello uses the smaller ones when a session is resumed, so that a journal
-// is replayed with the ids that it had.
+// Ids of the first requests of a connection. hello uses the ids below firstID for resuming, so that a journal can be
+// replayed with its original ids.
 const (
 	resumeID = 1
 	anewID   = 2
 	firstID  = 16
 )
 
-// lostError is an error of the transport, after which another connection may help.
+// lostError is an error of the transport, after which the client reconnects.
 type lostError struct{ error }
 
 func (e lostError) Unwrap() error { return e.error }
 
-// recovers reports whether a request that ended with err is to be tried over another connection.
-func (s *session) recovers(ctx context.Context, err error) bool {
+// recoverable reports whether to retry a request that failed with err over another connection.
+func (s *session) recoverable(ctx context.Context, err error) bool {
 	var lost lostError
 	var refused *Error
 	if s.token == "" || s.reconnect <= 0 || ctx.Err() != nil {
@@ -44,14 +44,14 @@ func (s *session) recovers(ctx context.Context, err error) bool {
 	return errors.As(err, &lost) || errors.As(err, &refused) && refused.Reason == wire.Draining
 }
 
-// recover connects again, until it has the reply to the last request or its time is over. The server carries out no
-// request twice: it has the session still, with the last reply, or is a new one, at which the session is rebuilt.
+// recover reconnects until it has the reply to the last request or the time limit passes. No request is executed twice:
+// either the server still has the session with its last reply, or the session is rebuilt at a new server.
 func (s *session) recover(ctx context.Context, want string, cause error) error {
 	end := time.Now().Add(s.reconnect)
 	for delay := firstDelay; ; delay = min(2*delay, longestDelay) {
 		before := s.replayed
-		err := s.again(ctx, want)
-		if s.replayed != before { // a long journal over a bad wire takes many connections
+		err := s.reconnectOnce(ctx, want)
+		if s.replayed != before { // replaying a long journal over a bad network takes many connections
 			delay, end = firstDelay, time.Now().Add(s.reconnect)
 		}
 		var refused *Error
@@ -70,13 +70,13 @@ func (s *session) recover(ctx context.Context, want string, cause error) error {
 	}
 }
 
-// again connects once, and returns when it has the reply to the last request.
-func (s *session) again(ctx context.Context, want string) error {
+// reconnectOnce connects once, and returns after the reply to the last request.
+func (s *session) reconnectOnce(ctx context.Context, want string) error {
 	t, err := s.dial(ctx)
 	if err != nil {
 		return err
 	}
-	_ = s.t.close() // it is lost
+	_ = s.t.close() // the old connection is lost
 	s.use(t)
 	s.broken = errors.New("client: not resumed yet")
 	id := s.lastID
@@ -87,7 +87,7 @@ func (s *session) again(ctx context.Context, want string) error {
 		s.w.Raw(request)
 	}()
 	s.lastID = resumeID
-	done, err := s.hello(ctx, &wire.Resume{SID: s.sid, Token: s.token, Last: s.got})
+	done, err := s.hello(ctx, &wire.Resume{SID: s.sid, Token: s.token, Last: s.lastReply})
 	var refused *Error
 	if errors.As(err, &refused) && refused.Reason == wire.UnknownSession {
 		s.rebuilding = true
@@ -106,7 +106,7 @@ func (s *session) again(ctx context.Context, want string) error {
 			return lostError{err}
 		}
 	}
-	if err := s.guarded(ctx, want); err != nil {
+	if err := s.awaitReply(ctx, want); err != nil {
 		if errors.As(err, &refused) {
 			s.broken = nil
 		}
@@ -116,23 +116,22 @@ func (s *session) again(ctx context.Context, want string) error {
 	return nil
 }
 
-// rebuild sends the requests of the journal after done, so that the environments of a new session become what they
-// were.
+// rebuild replays the requests of the journal after done, which restores the environments in a new session.
 func (s *session) rebuild(ctx context.Context, done uint64) error {
-	if s.journal.full || s.journal.torn {
+	if s.journal.full || s.journal.partial {
 		return errJournal
 	}
 	for _, e := range s.journal.entries {
-		if e.id <= done { // before this connection
+		if e.id <= done { // executed before this connection
 			continue
 		}
 		if err := s.t.writeFrame(s.journal.data[e.from:e.to]); err != nil {
 			return lostError{err}
 		}
 		s.lastID = e.id
-		if err := s.guarded(ctx, e.want); err != nil {
+		if err := s.awaitReply(ctx, e.want); err != nil {
 			var refused *Error
-			if errors.As(err, &refused) { // it was accepted then
+			if errors.As(err, &refused) { // the first server accepted it
 				return fmt.Errorf("%w: %s", errJournal, refused)
 			}
 			return err
@@ -143,18 +142,18 @@ func (s *session) rebuild(ctx context.Context, done uint64) error {
 	return nil
 }
 
-// errJournal is returned if the environments cannot be rebuilt at a new server.
+// errJournal is the error if the environments cannot be rebuilt at a new server.
 var errJournal = errors.New("client: the server was started anew, and the environments cannot be rebuilt there: they are not deterministic, or have taken more than 64 MiB of requests since their last state, or failed in the middle of a request, since a reset of all with seeds")
 
 // journal holds the requests that lead to the present state.
 type journal struct {
-	data    []byte
-	entries []entry
-	full    bool // it has more than it may hold
-	torn    bool // a request was carried out in part
-	streams bool // neither a reset nor a state restores all: random actions continue their stream, or there are snapshots
+	data         []byte
+	entries      []entry
+	full         bool // it is too long or invalid, and cannot rebuild anything
+	partial      bool // a request was executed partly
+	unresettable bool // neither a reset nor a state restores everything: there are random actions or snapshots
 
-	cost  time.Duration // of the requests since the last state
+	cost  time.Duration // duration of the requests since the last state
 	asked int           // length of data after the last request for a state
 }
 
@@ -164,13 +163,13 @@ type entry struct {
 	want     string // kind of the reply
 }
 
-// add adds a request that the server has carried out.
+// add adds a request that the server has executed.
 func (j *journal) add(frame []byte, id uint64, want string) {
 	switch want {
 	case wire.TypeRender + wire.OK, wire.TypeStats + wire.OK, wire.TypeClose + wire.OK, wire.TypeWelcome, wire.TypeState + wire.OK:
-		return // these change nothing
+		return // these do not change the environments
 	case wire.TypeSnapshot + wire.OK:
-		j.streams = true
+		j.unresettable = true
 	}
 	if j.full {
 		return
@@ -184,20 +183,19 @@ func (j *journal) add(frame []byte, id uint64, want string) {
 	j.entries = append(j.entries, entry{from, len(j.data), id, want})
 }
 
-// drop makes a journal one that rebuilds nothing.
+// drop empties the journal and marks it as full: it cannot rebuild anything.
 func (j *journal) drop() { *j = journal{full: true} }
 
-// restart forgets what led to the state before a reset of all environments with seeds, which is the next to add. The
-// first entry is make.
+// restart removes all requests but make, before a reset of all environments with seeds is added.
 func (j *journal) restart() {
-	if !j.full && !j.streams && len(j.entries) > 0 {
-		j.torn = false
-		j.toMake()
+	if !j.full && !j.unresettable && len(j.entries) > 0 {
+		j.partial = false
+		j.keepMake()
 	}
 }
 
-// toMake forgets all requests but make.
-func (j *journal) toMake() {
+// keepMake removes all requests but make, which is the first.
+func (j *journal) keepMake() {
 	j.entries = j.entries[:1]
 	j.data = j.data[:j.entries[0].to]
 	j.cost, j.asked = 0, len(j.data)

@@ -2,12 +2,11 @@ package client
 
 import "github.com/kubernasium/kubernasium/envs"
 
-// rows is the state of the environments that a client can derive, and that therefore does not
-// travel.
+// rows is the state of the environments that the client derives itself, so that it is not sent.
 type rows struct {
-	seeded  []bool // was reset at least once
+	seeded  []bool // reset at least once
 	running []bool // may be stepped
-	ended   []bool // the episode has ended; in SameStep, and the next has begun
+	ended   []bool // the episode has ended; in SameStep, the next has started
 	ret     []float64
 	length  []int64 // of the running episode
 }
@@ -16,8 +15,8 @@ func newRows(n int) rows {
 	return rows{make([]bool, n), make([]bool, n), make([]bool, n), make([]float64, n), make([]int64, n)}
 }
 
-// firstSeeds returns seed 0 for environments that were never reset, as [envs.Env] takes it, and
-// none for the others. It returns nil if no environment needs one.
+// firstSeeds returns seed 0 for environments that were never reset, as in [envs.Env], and none for
+// the others; nil if no environment needs one.
 func (r *rows) firstSeeds() any {
 	var seeds []any
 	for i, s := range r.seeded {
@@ -34,8 +33,8 @@ func (r *rows) firstSeeds() any {
 	return seeds
 }
 
-// stepped updates r after a step. It sums returns in the server's order, so that they are equal bit
-// for bit.
+// stepped updates r after a step. It sums rewards in the server's order, so that returns are equal
+// bit for bit.
 func (r *rows) stepped(b *envs.Batch, mode envs.AutoresetMode) {
 	for i := range r.ret {
 		b.EpisodeReturn[i], b.EpisodeLength[i] = r.step(i, b.Reward[i], b.Done(i), mode)
@@ -59,8 +58,8 @@ func (r *rows) step(i int, reward float64, done bool, mode envs.AutoresetMode) (
 	return r.ret[i], r.length[i]
 }
 
-// rolled updates r after a rollout, whose reply has the returns and lengths.
-func (r *rows) rolled(b *envs.Batch, mode envs.AutoresetMode) {
+// rolledOut updates r after a rollout, whose reply has the returns and lengths.
+func (r *rows) rolledOut(b *envs.Batch, mode envs.AutoresetMode) {
 	copy(r.ret, b.EpisodeReturn)
 	copy(r.length, b.EpisodeLength)
 	for i := range r.ended {
@@ -81,13 +80,13 @@ func (r *rows) reset(b *envs.Batch, mask []bool) {
 	}
 }
 
-// tear updates r after a request that was carried out in part.
-func (r *rows) tear() {
+// invalidate updates r after a request that was executed partly.
+func (r *rows) invalidate() {
 	clear(r.running)
 	clear(r.ended)
 }
 
-// keep updates r after a reset that selects nothing.
+// keep clears the flags of b for a reset that selects no rows.
 func (r *rows) keep(b *envs.Batch) {
 	clear(b.Reward)
 	clear(b.Terminated)

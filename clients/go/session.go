@@ -12,34 +12,34 @@ import (
 )
 
 // session is a connection after the handshake. It waits for the reply to each request before the
-// next request. Join has one open request on each of its sessions.
+// next request.
 type session struct {
-	t      transport
-	live   atomic.Pointer[transport] // t, for interrupt
-	w      *wire.Writer
-	frame  wire.Frame
-	buf    []byte
-	lastID uint64
-	limits wire.Limits
-	server string
-	caps   []string // optional parts of the server
-	got    uint64   // id of the last reply
-	broken error    // why the connection cannot be used any more
-	cut    error    // of the last send, for receive to recover from
+	t         transport
+	live      atomic.Pointer[transport] // t, for other goroutines
+	w         *wire.Writer
+	frame     wire.Frame
+	buf       []byte
+	lastID    uint64
+	limits    wire.Limits
+	server    string
+	caps      []string // optional parts of the protocol that the server has
+	lastReply uint64   // id of the last reply
+	broken    error    // why the connection is unusable, or nil
+	sendErr   error    // of the last send; receive recovers from it
 
 	dial       func(ctx context.Context) (transport, error)
 	compress   bool
-	packer     *wire.Packer // made by the first welcome of a server that has the part zstd
-	name       string       // of this client
-	sid, token string       // to resume the session; no token if it ends with its connection
+	packer     *wire.Packer // created with the first welcome of a server that supports zstd
+	name       string       // of the client
+	sid, token string       // to resume the session; token is "" if the session ends with its connection
 	reconnect  time.Duration
 	journal    journal
 	sent       time.Time // when the last request was sent
-	rebuilding bool      // the session is new, and lacks a part of the journal
-	replayed   int       // requests of the journal so far, to see progress
+	rebuilding bool      // the session is new, and part of the journal is to be replayed
+	replayed   int       // number of journal requests replayed so far
 
-	timeout  time.Duration // for each reply; 0 is none
-	patience patience
+	timeout  time.Duration // of each reply; 0: none
+	watchdog watchdog
 	env      string // id of the environment, for errors
 }
 
@@ -48,7 +48,7 @@ func (s *session) nextID() uint64 {
 	return s.lastID
 }
 
-// handshake says hello for the first time.
+// handshake sends the first hello.
 func (s *session) handshake(ctx context.Context) error {
 	s.limits.MsgOut = 64 << 10 // until the welcome
 	s.lastID = firstID
@@ -58,16 +58,16 @@ func (s *session) handshake(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		return s.give(err)
+		return s.fail(err)
 	}
 	return nil
 }
 
-// minor is the version that hello says; tests speak older ones.
+// minor is the version in hello; tests use older ones.
 var minor = wire.Minor
 
-// hello says hello with the last id, and resumes a session unless r is nil. It returns the id of the last request that
-// a resumed session has carried out. After an error the connection is of no use, unless it is an *Error.
+// hello sends hello with the last id, and resumes a session unless r is nil. It returns the id of the last request that
+// a resumed session has executed. After an error other than *Error the connection is unusable.
 func (s *session) hello(ctx context.Context, r *wire.Resume) (done uint64, err error) {
 	h := &wire.Hello{T: wire.TypeHello, ID: s.lastID, Ver: []int{wire.Major, minor}, Client: s.name, Resume: r}
 	if s.reconnect > 0 {
@@ -83,7 +83,7 @@ func (s *session) hello(ctx context.Context, r *wire.Resume) (done uint64, err e
 	if err := s.t.writeFrame(s.w.Bytes()); err != nil {
 		return 0, lostError{err}
 	}
-	if err := s.guarded(ctx, wire.TypeWelcome); err != nil {
+	if err := s.awaitReply(ctx, wire.TypeWelcome); err != nil {
 		return 0, err
 	}
 	var welcome wire.Welcome
@@ -133,7 +133,7 @@ func (s *session) send(ctx context.Context) error {
 		return s.broken
 	}
 	if err := ctx.Err(); err != nil {
-		return err // nothing was sent
+		return err // nothing has been sent
 	}
 	var stop func() bool
 	if ctx.Done() != nil {
@@ -145,15 +145,15 @@ func (s *session) send(ctx context.Context) error {
 	err := s.t.writeFrame(s.w.Bytes())
 	if stop != nil && !stop() {
 		if err != nil {
-			return s.give(ctx.Err()) // a part of the frame may have been sent
+			return s.fail(ctx.Err()) // part of the frame may have been sent
 		}
 		s.t.proceed() // receive cancels the request
 	}
-	if err != nil && s.recovers(ctx, lostError{err}) {
-		s.cut, err = lostError{err}, nil
+	if err != nil && s.recoverable(ctx, lostError{err}) {
+		s.sendErr, err = lostError{err}, nil
 	}
 	if err != nil {
-		return s.give(err)
+		return s.fail(err)
 	}
 	return nil
 }
@@ -163,11 +163,11 @@ func (s *session) receive(ctx context.Context, want string) error {
 	if s.broken != nil {
 		return s.broken
 	}
-	err := s.cut
-	if s.cut = nil; err == nil {
-		err = s.guarded(ctx, want)
+	err := s.sendErr
+	if s.sendErr = nil; err == nil {
+		err = s.awaitReply(ctx, want)
 	}
-	if err != nil && s.recovers(ctx, err) {
+	if err != nil && s.recoverable(ctx, err) {
 		err = s.recover(ctx, want, err)
 	}
 	var refused *Error
@@ -178,42 +178,42 @@ func (s *session) receive(ctx context.Context, want string) error {
 			s.journal.cost += time.Since(s.sent)
 		}
 	case s.broken != nil, errors.As(err, &refused):
-		s.got = s.lastID
+		s.lastReply = s.lastID
 		return err
 	}
-	s.got = s.lastID
+	s.lastReply = s.lastID
 	if err != nil {
-		return s.give(err)
+		return s.fail(err)
 	}
 	return nil
 }
 
-// guarded is await until ctx ends or the time for a reply is over. Then it cancels the request, and returns the reply if
-// that was complete before. Errors that are no *Error leave the connection of no use.
-func (s *session) guarded(ctx context.Context, want string) error {
-	s.patience.begin(s.lastID)
+// awaitReply is await with a limit: when ctx ends or the timeout passes, it cancels the request, and still succeeds if
+// the reply came first. After errors other than *Error the connection is unusable.
+func (s *session) awaitReply(ctx context.Context, want string) error {
+	s.watchdog.begin(s.lastID)
 	var stop func() bool
 	if ctx.Done() != nil {
-		stop = watch(ctx, func() { s.patience.end(s, context.Cause(ctx)) })
+		stop = watch(ctx, func() { s.watchdog.cancel(s, context.Cause(ctx)) })
 	}
 	if s.timeout > 0 {
-		s.patience.start(s)
+		s.watchdog.start(s)
 	}
 	err := s.await(want)
 	if s.timeout > 0 {
-		s.patience.stop()
+		s.watchdog.stop()
 	}
 	if stop != nil {
 		stop()
 	}
-	cause, cancelled := s.patience.over()
+	cause, cancelled := s.watchdog.finish()
 	switch {
 	case cause == nil:
 		return err
 	case !cancelled:
 		return cause
 	}
-	s.lastID++ // of cancel
+	s.lastID++ // the id of the cancel request
 	var refused *Error
 	if errors.As(err, &refused) && refused.Reason == wire.WasCancelled {
 		return &Error{Code: refused.Code, Reason: refused.Reason, Msg: refused.Msg, cause: cause}
@@ -242,8 +242,8 @@ func (s *session) await(want string) error {
 			if err := s.frame.Decode(&e); err != nil {
 				return err
 			}
-			return refusal(e, s.env)
-		case string(s.frame.Type) == wire.TypeCancel+wire.OK: // abandon has asked
+			return errorOf(e, s.env)
+		case string(s.frame.Type) == wire.TypeCancel+wire.OK: // the reply to the watchdog's cancel request
 		case s.frame.ID != 0:
 			return fmt.Errorf("a reply %s with id %d, want %s with id %d", s.frame.Type, s.frame.ID, want, s.lastID)
 		}
@@ -251,8 +251,8 @@ func (s *session) await(want string) error {
 	}
 }
 
-// watch calls f when ctx ends. The function that it returns stops that. It reports false if f was called, after f has
-// returned.
+// watch calls f when ctx ends, unless stop is called before. If f was called, stop waits for it to return and returns
+// false.
 func watch(ctx context.Context, f func()) (stop func() bool) {
 	ended := make(chan struct{})
 	remove := context.AfterFunc(ctx, func() {
@@ -268,16 +268,16 @@ func watch(ctx context.Context, f func()) (stop func() bool) {
 	}
 }
 
-// give gives the connection up because of err: the next frame could be the reply to another request.
-func (s *session) give(err error) error {
+// fail marks the connection as broken because of err: the next frame could be the reply to another request.
+func (s *session) fail(err error) error {
 	s.broken = fmt.Errorf("%w: %w", ErrConnection, err)
 	return s.broken
 }
 
-// interrupt makes the transport's blocked call return, from another goroutine.
+// interrupt makes a blocked call of the transport return. It is for other goroutines.
 func (s *session) interrupt() { (*s.live.Load()).interrupt() }
 
-// use makes t the transport.
+// use sets the transport.
 func (s *session) use(t transport) {
 	s.t = t
 	s.live.Store(&t)

@@ -13,7 +13,7 @@ import (
 type Snapshot struct {
 	v    *VecEnv
 	id   uint64
-	rows rows // as they were
+	rows rows // at the snapshot
 }
 
 func (r *rows) clone() rows {
@@ -43,8 +43,8 @@ func (v *VecEnv) copies() error {
 	return v.needs(wire.CapSnapshot)
 }
 
-// Restore returns the vector to the state of the snapshot, and returns its batch without the last
-// observations of ended episodes. From there equal actions lead to equal batches.
+// Restore restores the state of the snapshot, and returns the batch without final observations.
+// From there, equal actions lead to equal batches.
 func (s *Snapshot) Restore(ctx context.Context) (*envs.Batch, error) {
 	v := s.v
 	if err := v.state(ctx, wire.TypeRestore, &wire.SnapRequest{T: wire.TypeRestore, ID: v.lastID + 1, EID: v.eid, Snap: s.id}); err != nil {
@@ -63,9 +63,8 @@ func (s *Snapshot) Forget(ctx context.Context) error {
 	return v.call(ctx, wire.TypeForget+wire.OK, &wire.SnapRequest{T: wire.TypeForget, ID: v.nextID(), EID: v.eid, Snap: s.id}, nil)
 }
 
-// Fork makes the environments in to copies of environment from, random generator included, and
-// returns the batch as Restore does: equal actions lead to equal rows. Errors are those of
-// Snapshot.
+// Fork makes the environments in to copies of environment from, including its random generator, and
+// returns the batch like Restore. Equal actions lead to equal rows. Errors are those of Snapshot.
 func (v *VecEnv) Fork(ctx context.Context, from int, to []int) (*envs.Batch, error) {
 	for _, i := range append([]int{from}, to...) {
 		if i < 0 || i >= v.layout.N {
@@ -82,7 +81,7 @@ func (v *VecEnv) Fork(ctx context.Context, from int, to []int) (*envs.Batch, err
 	return v.batch, nil
 }
 
-// state sends a request whose reply is the state of the environments.
+// state sends a request whose reply is the batch of the environments.
 func (v *VecEnv) state(ctx context.Context, kind string, request any) error {
 	if err := v.copies(); err != nil {
 		return err
@@ -92,7 +91,7 @@ func (v *VecEnv) state(ctx context.Context, kind string, request any) error {
 		return err
 	}
 	if err := v.layout.DecodeState(&v.frame, (*wire.Rows)(v.batch)); err != nil {
-		return v.garbled(err)
+		return v.protocolError(err)
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 // errRemote is the error of functions that only the server can run.
 var errRemote = errors.New("client: the environment is on the server; open it there with Dial")
 
-// specOf returns a description of a remote environment. Its Open and its baselines return
-// errors, since the tasks are not here.
+// specOf returns the Spec of a remote environment. Its Open and baselines return errors, since the
+// tasks are on the server.
 func specOf(d *wire.Spec) *envs.Spec {
 	s := &envs.Spec{
 		ID: d.ID, Doc: d.Doc, MaxEpisodeSteps: d.MaxEpisodeSteps, Nondeterministic: d.Nondeterministic, RenderModes: d.RenderModes,

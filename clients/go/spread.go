@@ -11,24 +11,24 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// Times of the measurement before a vector is spread.
+// Durations of the measurement before a vector is spread.
 const (
 	measureFor    = 200 * time.Millisecond
-	measureWithin = 20 * time.Second // for a server that answers late: it gets no rows while others answer
+	measureWithin = 20 * time.Second // slower servers get no environments if others answer
 )
 
-// sameSpeed is the ratio of the fastest to the slowest server up to which all get equally many environments. Two
-// measurements of one server beside each other differ by less on a quiet machine.
+// sameSpeed is the ratio of the fastest to the slowest server up to which all get the same number of environments. Two
+// concurrent measurements of one server differ by less on an idle machine.
 const sameSpeed = 1.25
 
-// Spread makes one vector of n environments of id, a part on each server that urls name, and steps the parts at the
-// same time. k8s+dns://name:port names all servers behind a host name. Batches equal those of one server and of this
-// process bit for bit, whatever the split: environment i is row i, and its seeds are those of row i.
+// Spread makes one vector of n environments of id, with a part on each server of urls; the parts step concurrently.
+// k8s+dns://name:port stands for all servers behind a host name. For any split, batches equal those of one server and
+// of this process bit for bit: environment i is row i, with the seeds of row i.
 //
-// Sizes of the parts follow opts.Weights, one for each server; without them Spread measures for 0.2 s how fast the
-// servers step, all at the same time. Differences of up to a quarter do not count. A server that does not answer gets
-// no environments, and a slow one may get none. When a server goes, another takes over its part, as with
-// [Options.Others], which Spread sets.
+// The sizes of the parts are proportional to opts.Weights, one for each server. Without weights, Spread measures the
+// speed of all servers concurrently for 0.2 s, and ignores differences of up to a quarter. A server that does not
+// answer gets no environments, and a slow one may get none. If a server fails, another takes over its part: Spread sets
+// [Options.Others].
 func Spread(ctx context.Context, urls []string, id string, n int, opts Options) (*Joined, error) {
 	servers, err := Resolve(ctx, urls)
 	if err != nil {
@@ -53,7 +53,7 @@ func Spread(ctx context.Context, urls []string, id string, n int, opts Options) 
 	return spread(ctx, urls, servers, id, n, apportion(n, weights), opts)
 }
 
-// spread makes parts of these sizes on servers, which urls name.
+// spread makes parts of these sizes on servers, the resolved urls.
 func spread(ctx context.Context, urls, servers []string, id string, n int, sizes []int, opts Options) (*Joined, error) {
 	sum := 0
 	for _, size := range sizes {
@@ -64,10 +64,10 @@ func spread(ctx context.Context, urls, servers []string, id string, n int, sizes
 	}
 	servers = slices.Repeat(servers, (len(sizes)+len(servers)-1)/len(servers))[:len(sizes)]
 	parts, errs := make([]*VecEnv, len(servers)), make([]error, len(servers))
-	atOnce(servers, func(k int) {
+	concurrently(servers, func(k int) {
 		if sizes[k] > 0 {
 			o := opts
-			o.Others = append(slices.Clone(servers[k+1:]), urls...) // the next first, so that parts of several go to several
+			o.Others = append(slices.Clone(servers[k+1:]), urls...) // the next first, so that different servers take over different parts
 			parts[k], errs[k] = Dial(ctx, servers[k], id, sizes[k], o)
 		}
 	})
@@ -86,25 +86,25 @@ func spread(ctx context.Context, urls, servers []string, id string, n int, sizes
 	return j, nil
 }
 
-// A probe is a vector that is made to measure a server.
+// A probe is a vector that measures a server.
 type probe struct {
 	v     *VecEnv
-	speed float64 // environments stepped in a second
+	speed float64 // environment steps per second
 	err   error
 }
 
-// measure returns the environments that each server steps in a second, of n that are made for this alone and step at
-// random. It is 0 for a server that does not answer in time, and equal for all if one cannot be measured.
+// measure returns the environment steps per second of each server, with n temporary environments that take random
+// actions. It is 0 for a server that does not answer in time, and equal for all if one cannot be measured.
 func measure(ctx context.Context, servers []string, id string, n int, opts Options) ([]float64, error) {
 	bounded, cancel := context.WithTimeout(ctx, measureWithin)
 	defer cancel()
 	opts.Others, opts.Reconnect, opts.Autoreset = nil, -1, envs.SameStep
 	probes := make([]probe, len(servers))
-	atOnce(servers, func(k int) { probes[k].v, probes[k].err = Dial(bounded, servers[k], id, n, opts) })
-	atOnce(servers, func(k int) {
+	concurrently(servers, func(k int) { probes[k].v, probes[k].err = Dial(bounded, servers[k], id, n, opts) })
+	concurrently(servers, func(k int) {
 		if p := &probes[k]; p.v != nil {
 			p.speed, p.err = p.v.speed(bounded)
-			_ = p.v.Close() // a measurement leaves nothing to save
+			_ = p.v.Close() // there is nothing to save
 		}
 	})
 	if err := ctx.Err(); err != nil {
@@ -114,26 +114,26 @@ func measure(ctx context.Context, servers []string, id string, n int, opts Optio
 	speeds, equal := make([]float64, len(servers)), make([]float64, len(servers))
 	unknown := false
 	for k, p := range probes {
-		if p.v == nil && !absent(p.err) {
-			return nil, p.err // it would be that of all servers
+		if p.v == nil && !unavailable(p.err) {
+			return nil, p.err // all servers would return it
 		}
 		if speeds[k] = p.speed; p.v != nil {
 			equal[k] = 1
 		}
-		unknown = unknown || p.v != nil && p.err != nil && !absent(p.err)
+		unknown = unknown || p.v != nil && p.err != nil && !unavailable(p.err)
 		failures = errors.Join(failures, p.err)
 	}
 	switch {
 	case slices.Max(equal) == 0:
 		return nil, failures
-	case unknown || slices.Max(speeds) == 0 || alike(speeds):
+	case unknown || slices.Max(speeds) == 0 || similar(speeds):
 		return equal, nil
 	}
 	return speeds, nil
 }
 
-// atOnce calls do for all servers at the same time.
-func atOnce(servers []string, do func(k int)) {
+// concurrently calls do for all servers concurrently.
+func concurrently(servers []string, do func(k int)) {
 	var all sync.WaitGroup
 	for k := range servers {
 		all.Go(func() { do(k) })
@@ -141,8 +141,8 @@ func atOnce(servers []string, do func(k int)) {
 	all.Wait()
 }
 
-// absent reports whether err says that a server is not there, or has no room, so that others may do.
-func absent(err error) bool {
+// unavailable reports whether err means that a server does not answer or has no room, so that others may serve instead.
+func unavailable(err error) bool {
 	var refused *Error
 	switch {
 	case errors.Is(err, ErrUnauthorized), errors.Is(err, ErrUnsupported):
@@ -153,7 +153,7 @@ func absent(err error) bool {
 	return true
 }
 
-// speed returns how many environments v steps in a second.
+// speed returns the environment steps per second of v.
 func (v *VecEnv) speed(ctx context.Context) (float64, error) {
 	seed := uint64(0)
 	if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
@@ -170,8 +170,8 @@ func (v *VecEnv) speed(ctx context.Context) (float64, error) {
 	return float64(steps*v.layout.N) / time.Since(begin).Seconds(), nil
 }
 
-// alike reports whether the servers that answer differ no more than two measurements of one server do.
-func alike(speeds []float64) bool {
+// similar reports whether the servers that answer differ by no more than sameSpeed.
+func similar(speeds []float64) bool {
 	fastest := slices.Max(speeds)
 	for _, s := range speeds {
 		if s > 0 && fastest > sameSpeed*s {
@@ -181,8 +181,8 @@ func alike(speeds []float64) bool {
 	return true
 }
 
-// apportion divides n by weights, of which one is positive: each share is the exact one rounded down, and the largest
-// remainders get one more.
+// apportion divides n in proportion to weights, at least one of which is positive: shares are rounded down, and those
+// with the largest remainders get one more.
 //
 // Source: the method of largest remainders, T. Hare, "The Election of Representatives", 1859.
 func apportion(n int, weights []float64) []int {

@@ -250,7 +250,7 @@ func TestStatesWhenDue(t *testing.T) {
 		{"after a second, with dear states", func() { v.journal.cost, v.stateFor = 2*time.Second, time.Second/10 }, false},
 		{"after five seconds, with dear states", func() { v.journal.cost, v.stateFor = 5*time.Second, time.Second/10 }, true},
 		{"after many bytes", func() { v.journal.asked = len(v.journal.data) - stateBytes }, true},
-		{"while random actions continue their stream", func() { v.journal.cost, v.journal.streams = time.Hour, true }, false},
+		{"while random actions continue their stream", func() { v.journal.cost, v.journal.unresettable = time.Hour, true }, false},
 	} {
 		if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
 			t.Fatal(err)
@@ -262,7 +262,7 @@ func TestStatesWhenDue(t *testing.T) {
 			t.Errorf("%s: a state %v, want %v", tc.what, got, tc.want)
 		}
 	}
-	v.journal.streams = false
+	v.journal.unresettable = false
 	if n := step(); n != 2 {
 		t.Errorf("%d requests after a reset of all with seeds, want make and reset", n)
 	}

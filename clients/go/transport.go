@@ -22,11 +22,11 @@ import (
 // transport carries frames to a server and back.
 type transport interface {
 	writeFrame(frame []byte) error
-	// readFrame reads a frame of at most limit bytes into buf, which it lengthens as needed.
+	// readFrame reads a frame of at most limit bytes into buf, which it extends as needed.
 	readFrame(buf []byte, limit int) ([]byte, error)
 	// interrupt makes a blocked writeFrame or readFrame return, from another goroutine.
 	interrupt()
-	// proceed makes the transport usable after an interrupt that cut no call.
+	// proceed makes the transport usable after an interrupt that hit no call.
 	proceed()
 	close() error
 }

@@ -1,5 +1,5 @@
-// Command trouble is the server with one more environment, test/Trouble-v0, which fails and waits on demand. The tests
-// of the Python client build and start it.
+// Command trouble is the server with an additional environment, test/Trouble-v0, which fails and waits on demand. The
+// tests of the Python client build and start it.
 //
 // Its observation is the number of steps of the episode, and an episode ends after limit steps. Each step has reward 1.
 package main
@@ -20,15 +20,15 @@ import (
 const (
 	plain   = iota
 	fail    // crashes
-	wait    // ends when another environment of the process takes the action release
-	release // never waits itself
-	spoil   // the next episode of the process crashes where it begins
+	wait    // blocks until another environment of the process takes the action release
+	release // never blocks
+	spoil   // the start of the process's next episode crashes
 	actions
 )
 
 const limit = 5
 
-// released has a value for each action release that ended no wait yet.
+// released has a value for each action release that no wait has received yet.
 var released = make(chan struct{}, 1024)
 
 var spoiled atomic.Bool
