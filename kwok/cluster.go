@@ -20,11 +20,11 @@ import (
 const (
 	callTimeout   = 30 * time.Second // of a call; one takes 1 to 5 ms on an idle machine
 	deleteTimeout = 2 * time.Minute  // of a DeleteCollection; 5,000 pods take 7 s on an idle machine
-	patience      = 30 * time.Second // for one more object to match its prediction; KWOK takes 3 ms for a pod on an idle machine
+	patience      = 30 * time.Second // until one more object matches its prediction; KWOK takes 3 ms for a pod on an idle machine
 )
 
-// Cluster is a [cluster.Cluster] on an API server. It connects, and makes its namespace, at the
-// first Reset, Apply or Advance. Open makes one.
+// Cluster is a [cluster.Cluster] on an API server. [Open] makes one. It connects and creates its namespace at
+// the first Reset, Apply or Advance.
 type Cluster struct {
 	server    *server
 	state     *cluster.State // prediction of the API's objects
@@ -32,19 +32,19 @@ type Cluster struct {
 	namespace string // "": not connected
 	view      *view
 	watchers  []*watcher
-	stop      context.CancelFunc // ends the watchers
+	stop      context.CancelFunc // stops the watchers
 	watching  sync.WaitGroup
 	patience  time.Duration
 	broken    error // why the cluster must be Reset, or nil
 
 	podNames []string // in the API, by index
-	named    int      // names given so far
+	named    int      // names assigned so far
 
 	tasks     []task
-	last      map[key]int   // the last task of tasks for each object
+	last      map[key]int   // the last task of each object
 	touched   map[key]int32 // indices of objects with a changed prediction
 	refusedMu sync.Mutex
-	refused   []int32 // pods that could not be resized in place
+	refused   []int32 // pods that the API server could not resize in place
 }
 
 var _ cluster.Cluster = (*Cluster)(nil)
@@ -72,8 +72,8 @@ func (c *Cluster) State() *cluster.State { return c.state }
 // kubernasium.io/environment; "" before the first use.
 func (c *Cluster) Namespace() string { return c.namespace }
 
-// Reset implements [cluster.Cluster]. After an error it lists the API server's objects again, so
-// that it recovers whatever happened there.
+// Reset implements [cluster.Cluster]. After an error it lists the API server's objects again, so that it
+// recovers from any change there.
 func (c *Cluster) Reset(ctx context.Context) error {
 	c.state.Reset()
 	c.podNames = c.podNames[:0]
@@ -89,7 +89,7 @@ func (c *Cluster) reset(ctx context.Context) error {
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
-	if c.broken != nil { // view and connection may be out of date
+	if c.broken != nil { // view and connection may be outdated
 		c.unwatch()
 		var err error
 		if c.client, err = c.server.reconnect(ctx, c.client); err != nil {
@@ -113,7 +113,7 @@ func (c *Cluster) reset(ctx context.Context) error {
 	return c.view.wait(ctx, c.patience)
 }
 
-// connect makes the namespace and starts the watches, if it has not done so before.
+// connect creates the namespace and starts the watches, unless it has done so before.
 func (c *Cluster) connect(ctx context.Context) error {
 	if c.namespace != "" {
 		return nil
@@ -136,8 +136,8 @@ func (c *Cluster) connect(ctx context.Context) error {
 	return c.watch(ctx)
 }
 
-// ensureNamespace makes the namespace again if it is gone, as after a restart of the control plane.
-// If it is being deleted, nothing can be created in it, so ensureNamespace waits until it is gone.
+// ensureNamespace creates the namespace again if it no longer exists, as after a restart of the control plane.
+// A terminating namespace accepts no objects, so ensureNamespace waits until it is gone.
 func (c *Cluster) ensureNamespace(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
@@ -150,7 +150,7 @@ func (c *Cluster) ensureNamespace(ctx context.Context) error {
 			return err == nil, "", wrapAPI(what, err)
 		}
 		ns, err := c.client.CoreV1().Namespaces().Get(ctx, c.namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) { // gone in between
+		if apierrors.IsNotFound(err) { // deleted in between
 			return false, what, nil
 		}
 		return err == nil && ns.DeletionTimestamp == nil, "namespace " + c.namespace + " is still being deleted", wrapAPI(what, err)
@@ -176,23 +176,25 @@ func (c *Cluster) unwatch() {
 	}
 }
 
-// now is the option to delete without a grace period: nothing runs in simulated pods.
-func now() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: new(int64)} }
+// noGracePeriod is the option to delete at once: nothing runs in simulated pods.
+func noGracePeriod() metav1.DeleteOptions {
+	return metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+}
 
 // deleteAll deletes the pods and nodes of the environment.
 func (c *Cluster) deleteAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
-	if err := c.client.CoreV1().Pods(c.namespace).DeleteCollection(ctx, now(), metav1.ListOptions{}); err != nil {
+	if err := c.client.CoreV1().Pods(c.namespace).DeleteCollection(ctx, noGracePeriod(), metav1.ListOptions{}); err != nil {
 		return wrapAPI("delete pods", err)
 	}
-	err := c.client.CoreV1().Nodes().DeleteCollection(ctx, now(), metav1.ListOptions{LabelSelector: labelEnvironment + "=" + c.namespace})
+	err := c.client.CoreV1().Nodes().DeleteCollection(ctx, noGracePeriod(), metav1.ListOptions{LabelSelector: labelEnvironment + "=" + c.namespace})
 	return wrapAPI("delete nodes", err)
 }
 
-// Apply implements [cluster.Cluster]. It carries out ops on different objects at the same time. An
-// error that is no [*cluster.OpError] wraps [cluster.ErrUnavailable] or [ErrDiverged], or gives the
-// reason for which the API server rejected a call; the cluster must then be Reset.
+// Apply implements [cluster.Cluster]. It applies ops on different objects at the same time. An error that is
+// not a [*cluster.OpError] wraps [cluster.ErrUnavailable] or [ErrDiverged], or holds the API server's reason
+// for rejecting a call. The cluster must then be Reset.
 func (c *Cluster) Apply(ctx context.Context, ops []cluster.Op) error {
 	if err := c.ready(ctx); err != nil {
 		return err
@@ -213,8 +215,8 @@ func (c *Cluster) Apply(ctx context.Context, ops []cluster.Op) error {
 	return illegal
 }
 
-// Advance implements [cluster.Cluster]. Errors are as of Apply, and wrap [cluster.ErrInvalid] for
-// a d that is negative or leads too far.
+// Advance implements [cluster.Cluster]. Its errors are those of Apply; it wraps [cluster.ErrInvalid] if d is
+// negative or too large.
 func (c *Cluster) Advance(ctx context.Context, d time.Duration) error {
 	if err := c.state.CheckAdvance(d); err != nil {
 		return err
@@ -241,7 +243,7 @@ type ending struct {
 	pod int32
 }
 
-// endings returns the pods that complete up to a time, in the order of time, then of index.
+// endings returns the pods that complete by a time, in the order of time, then of index.
 func (c *Cluster) endings(until time.Duration) []ending {
 	var list []ending
 	for i := range c.state.Pods {
@@ -271,7 +273,7 @@ func (c *Cluster) Close() error {
 	defer cancel()
 	err := c.deleteAll(ctx)
 	if err == nil {
-		if err = c.client.CoreV1().Namespaces().Delete(ctx, c.namespace, now()); apierrors.IsNotFound(err) {
+		if err = c.client.CoreV1().Namespaces().Delete(ctx, c.namespace, noGracePeriod()); apierrors.IsNotFound(err) {
 			err = nil
 		}
 		err = wrapAPI("delete namespace "+c.namespace, err)

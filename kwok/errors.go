@@ -10,12 +10,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// ErrDiverged is wrapped by errors of a Cluster whose objects do not match the effect of its ops:
-// another client changed them, or a controller does not do its part. Reset recovers.
+// ErrDiverged is wrapped by errors of a Cluster whose objects do not match the effect of its ops, because
+// another client changed them or a controller does not work. Reset recovers.
 var ErrDiverged = errors.New("kwok: the API server's objects differ from what was predicted")
 
-// wrapAPI adds the failed call to an error of the API server. If the server did not answer, or
-// cannot serve now, the error wraps [cluster.ErrUnavailable].
+// wrapAPI adds the failed call to an error of the API server. The error wraps [cluster.ErrUnavailable] if the
+// server did not answer, or cannot serve now.
 func wrapAPI(what string, err error) error {
 	switch {
 	case err == nil:

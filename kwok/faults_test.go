@@ -104,7 +104,7 @@ func opened(t *testing.T) *Cluster {
 // TestNodeDeleted: somebody deletes a node under its pods.
 func TestNodeDeleted(t *testing.T) {
 	c := opened(t)
-	if err := c.client.CoreV1().Nodes().Delete(ctx, c.nodeName(0), now()); err != nil {
+	if err := c.client.CoreV1().Nodes().Delete(ctx, c.nodeName(0), noGracePeriod()); err != nil {
 		t.Fatal(err)
 	}
 	diverges(t, c, "node "+c.nodeName(0), "found     absent", "predicted {Allocatable:64 CPU")
@@ -125,7 +125,7 @@ func TestForeignPod(t *testing.T) {
 // TestPodDeleted: somebody deletes a running pod.
 func TestPodDeleted(t *testing.T) {
 	c := opened(t)
-	if err := c.client.CoreV1().Pods(c.Namespace()).Delete(ctx, c.podNames[0], now()); err != nil {
+	if err := c.client.CoreV1().Pods(c.Namespace()).Delete(ctx, c.podNames[0], noGracePeriod()); err != nil {
 		t.Fatal(err)
 	}
 	diverges(t, c, "pod "+c.podNames[0], "Phase:Running", "found     absent")

@@ -19,10 +19,10 @@ const (
 	gpuResource       = corev1.ResourceName("nvidia.com/gpu")
 )
 
-// Nodes are simulated nodes of one size.
+// Nodes describes simulated nodes of one size.
 type Nodes struct {
 	Count       int
-	CPU, Memory resource.Quantity // allocatable, and capacity
+	CPU, Memory resource.Quantity // allocatable and capacity
 	Pods        int64
 	GPUs        int64 // nvidia.com/gpu
 }
@@ -45,8 +45,8 @@ func (n Nodes) node(i int) *corev1.Node {
 	}
 }
 
-// CreateNodes creates node-1 to node-N. Nodes that exist already, in a kept state, stay as they
-// are. With wait it returns when all are ready.
+// CreateNodes creates node-1 to node-N. Existing nodes, of a kept state, stay as they are. With wait it returns
+// when all nodes are ready.
 func CreateNodes(ctx context.Context, client kubernetes.Interface, n Nodes, wait bool) error {
 	group, ctxAll := errgroup.WithContext(ctx)
 	group.SetLimit(createNodesAtOnce)

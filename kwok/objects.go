@@ -19,19 +19,19 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// Labels and annotations of the objects. Amounts are in the units of [cluster.Op].
+// Labels and annotations of the objects. Amounts have the units of [cluster.Op].
 const (
 	labelEnvironment = "kubernasium.io/environment" // of namespaces and nodes: the namespace of the environment
 
-	annotationName     = "kubernasium.io/name"      // of nodes: the name in the State
-	annotationGPUs     = "kubernasium.io/gpus"      // devices of a node, or wanted by a pod
-	annotationMilliGPU = "kubernasium.io/milli-gpu" // of each of them
-	annotationModel    = "kubernasium.io/gpu-model" // of nodes: their devices'; of pods: those wanted, with commas
-	annotationDevices  = "kubernasium.io/devices"   // of bound pods: indices of their devices, with commas
+	annotationName     = "kubernasium.io/name"      // of nodes: their name in the State
+	annotationGPUs     = "kubernasium.io/gpus"      // of nodes: number of devices; of pods: number requested
+	annotationMilliGPU = "kubernasium.io/milli-gpu" // of nodes: capacity of each device; of pods: share requested of each
+	annotationModel    = "kubernasium.io/gpu-model" // of nodes: model of the devices; of pods: accepted models, joined by commas
+	annotationDevices  = "kubernasium.io/devices"   // of bound pods: indices of their devices, joined by commas
 	annotationRunTime  = "kubernasium.io/run-time"  // of pods: how long they run by the environment's clock, such as 90s
 
-	// annotationComplete is read by KWOK's stage pod-complete-after: how long the pod runs by
-	// KWOK's clock. The Cluster sets it when the pod's time is over by the environment's clock.
+	// annotationComplete is read by KWOK's stage pod-complete-after: how long the pod runs by KWOK's clock.
+	// The Cluster sets it when the pod's duration has passed by the environment's clock.
 	annotationComplete = stages.Duration
 	completeNow        = "0s"
 
@@ -42,8 +42,8 @@ const (
 
 const (
 	container     = "main"        // of every pod
-	schedulerName = "kubernasium" // in pods, so that no other scheduler binds them
-	noPodLimit    = math.MaxInt32 // pods of a node without a limit
+	schedulerName = "kubernasium" // of pods, so that no other scheduler binds them
+	noPodLimit    = math.MaxInt32 // for a node without a limit
 )
 
 // A record is the part of an object that is compared: a podRecord or a nodeRecord.
@@ -52,7 +52,7 @@ type record any
 type podRecord struct {
 	Phase                   corev1.PodPhase
 	Node                    string
-	Requests, Limits, Usage cluster.Resources // usage while it runs
+	Requests, Limits, Usage cluster.Resources // usage of a running pod
 	GPUs, MilliGPU          int64
 	Devices                 string
 	RunTime                 string
@@ -68,8 +68,8 @@ type nodeRecord struct {
 	Properties     string // labels, taints, GPU model
 }
 
-// wantPod returns the expected record of pod i, or nil if the pod should not exist. Eviction
-// removes a pod from the API, and so do the deletion of its node and garbage collection.
+// wantPod returns the expected record of pod i, or nil if the pod should not exist. Eviction removes a pod from
+// the API; so do the deletion of its node, and garbage collection.
 func (c *Cluster) wantPod(i int32) record {
 	s := c.state
 	p := &s.Pods[i]
@@ -109,7 +109,7 @@ func (c *Cluster) wantNode(i int32) record {
 	}
 }
 
-// podOf returns the manifest of pod i in its present state. A running pod is bound from the start.
+// podOf returns the manifest of pod i in its current state. A running pod is bound when it is created.
 func (c *Cluster) podOf(i int32) *corev1.Pod {
 	s := c.state
 	p := &s.Pods[i]
@@ -216,7 +216,7 @@ func usage(u cluster.Resources) map[string]string {
 	}
 }
 
-// runTime formats a pod's duration as an annotation, "" for a pod that runs for ever.
+// runTime formats a pod's duration as an annotation, "" for a pod that never completes.
 func runTime(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -252,7 +252,7 @@ func havePod(p *corev1.Pod) podRecord {
 	}
 	var tolerations []cluster.Toleration
 	for _, t := range p.Spec.Tolerations {
-		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") { // admission's
+		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") { // added by admission
 			tolerations = append(tolerations, cluster.Toleration{
 				Key: t.Key, Operator: cluster.TolerationOperator(t.Operator), Value: t.Value, Effect: cluster.TaintEffect(t.Effect),
 			})
@@ -262,7 +262,7 @@ func havePod(p *corev1.Pod) podRecord {
 	return r
 }
 
-// haveNode returns the record of a node in the API. Taints that controllers add do not count.
+// haveNode returns the record of a node in the API. It ignores taints that controllers add.
 func haveNode(n *corev1.Node) nodeRecord {
 	r := nodeRecord{
 		Allocatable: listed(n.Status.Allocatable), Pods: n.Status.Allocatable.Pods().Value(), Unschedulable: n.Spec.Unschedulable,
@@ -322,7 +322,7 @@ func properties(labels []cluster.Label, taints []cluster.Taint, model string) st
 	return fmt.Sprint(sortedBy(labels), sortedBy(taints), model)
 }
 
-// sortedBy returns a copy of a, sorted by the elements' text.
+// sortedBy returns a copy of a, sorted by the elements' text form.
 func sortedBy[E any](a []E) []E {
 	a = slices.Clone(a)
 	slices.SortFunc(a, func(x, y E) int { return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y)) })

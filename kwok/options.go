@@ -24,12 +24,12 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// KubeconfigVariable names the environment variable with the path of the kubeconfig that is used
-// when the option kubeconfig is empty. In a pod without it, the pod's service account is used.
-// KUBECONFIG is ignored: it may name a cluster that people depend on.
+// KubeconfigVariable names the environment variable with the path of the kubeconfig that is used if the option
+// kubeconfig is empty. A pod without either uses its service account. KUBECONFIG is ignored, because it may
+// name a production cluster.
 const KubeconfigVariable = "KUBERNASIUM_KUBECONFIG"
 
-// Options choose the control plane. They are options of each twin.
+// Options select the control plane. Each twin has them.
 type Options struct {
 	Kubeconfig     string `opt:"kubeconfig,file" doc:"file that says how to reach the control plane; empty takes that of KUBERNASIUM_KUBECONFIG, or in a pod its service account"`
 	AllowRealNodes bool   `opt:"allow_real_nodes" doc:"use a control plane that has nodes which are not KWOK's"`
@@ -38,8 +38,8 @@ type Options struct {
 // nodeAnnotation marks the nodes that KWOK manages.
 const nodeAnnotation = stages.Node
 
-// server is the connection that clusters with equal options share. It connects at first use, so
-// that environments can be described without a control plane.
+// server is a connection that clusters with equal options share. It connects at first use, so that environments
+// can be described without a control plane.
 type server struct {
 	opts Options
 	wrap func(*rest.Config) // changes the connection; for tests
@@ -57,7 +57,7 @@ func newServer(o Options) (*server, error) {
 	return &server{opts: o}, nil
 }
 
-// connect returns the client of the control plane. The first call checks its nodes and version.
+// connect returns the client of the control plane. The first call checks the nodes and the version.
 func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,12 +88,11 @@ func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// inCluster returns a pod's configuration for the API server. It is a variable for tests, since its
-// files have fixed paths.
+// inCluster returns a pod's configuration for the API server. It is a variable for tests, because its files
+// have fixed paths.
 var inCluster = rest.InClusterConfig
 
-// config returns the configuration for the API server: from the kubeconfig, or from a pod's service
-// account.
+// config returns the configuration for the API server: from the kubeconfig, or from the pod's service account.
 func (s *server) config() (*rest.Config, error) {
 	if s.opts.Kubeconfig != "" {
 		rc, err := clientcmd.BuildConfigFromFlags("", s.opts.Kubeconfig)
@@ -111,8 +110,8 @@ func (s *server) config() (*rest.Config, error) {
 	return rc, nil
 }
 
-// reconnect reads the kubeconfig again, unless another caller has done so since old was the client.
-// A restarted control plane may have another address.
+// reconnect reads the kubeconfig again, unless another caller has done so since old was the client. A restarted
+// control plane may have another address.
 func (s *server) reconnect(ctx context.Context, old kubernetes.Interface) (kubernetes.Interface, error) {
 	s.mu.Lock()
 	if s.client == old {
@@ -122,8 +121,8 @@ func (s *server) reconnect(ctx context.Context, old kubernetes.Interface) (kuber
 	return s.connect(ctx)
 }
 
-// tune removes the client's rate limit, since the server sets the pace, and selects protobuf, which
-// costs both sides less than JSON.
+// tune removes the client's rate limit, because the server limits the rate, and selects protobuf, which costs
+// both sides less than JSON.
 func tune(rc *rest.Config) {
 	rc.QPS = -1
 	rc.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
@@ -135,13 +134,13 @@ func tune(rc *rest.Config) {
 }
 
 const (
-	firstPause = 10 * time.Millisecond // before a rejected request is retried; doubled up to lastPause
+	firstPause = 10 * time.Millisecond // before the first retry of a rejected request; doubled up to lastPause
 	lastPause  = time.Second
 )
 
-// patient retries requests that the API server rejects as too many, until their context ends.
-// client-go gives up after ten retries, each a second after the last; if many requests return
-// together, some are rejected every time.
+// patient retries requests that the API server rejects with 429, until their context ends. client-go gives up
+// after ten retries at intervals of a second. If many requests return together, some of them are rejected each
+// time.
 type patient struct{ next http.RoundTripper }
 
 func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -150,11 +149,11 @@ func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil || resp.StatusCode != http.StatusTooManyRequests || r.Body != nil && r.GetBody == nil {
 			return resp, err
 		}
-		_ = resp.Body.Close() // its content is known
+		_ = resp.Body.Close() // its size is known
 		select {
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
-		case <-time.After(pause/2 + rand.N(pause)): // not together with the others
+		case <-time.After(pause/2 + rand.N(pause)): // spread the retries
 		}
 		if r.GetBody != nil {
 			r = r.Clone(r.Context())
@@ -165,7 +164,7 @@ func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// refuseRealNodes returns an error if a node of the control plane is not KWOK's.
+// refuseRealNodes returns an error if KWOK does not manage a node of the control plane.
 func refuseRealNodes(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

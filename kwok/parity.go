@@ -16,8 +16,8 @@ import (
 // ParityConfig holds the arguments of [Parity].
 type ParityConfig struct {
 	Env       string         // id of the environment or of its twin
-	Episodes  int            // of seeds from Seed on
-	Decisions int            // of each, at most
+	Episodes  int            // number of seeds, from Seed on
+	Decisions int            // of each episode, at most
 	Seed      uint64         // of the first episode
 	Options   map[string]any // of the environment
 	Server    Options        // of the twin
@@ -28,9 +28,9 @@ type ParityReport struct {
 	Env         string       `json:"env"`
 	Twin        string       `json:"twin"`
 	Episodes    int          `json:"episodes"`
-	Decisions   int          `json:"decisions"`   // played in all
-	Pods        int          `json:"pods"`        // created in all
-	Differences []Difference `json:"differences"` // none: the backends agree
+	Decisions   int          `json:"decisions"`   // number played
+	Pods        int          `json:"pods"`        // number created
+	Differences []Difference `json:"differences"` // empty: the backends agree
 	Seconds     float64      `json:"seconds"`     // on the API server
 }
 
@@ -42,9 +42,9 @@ type Difference struct {
 	Detail   string `json:"detail"`   // in memory, and on the API server
 }
 
-// Parity plays random permitted actions in an environment, in memory and on an API server, and
-// compares after every decision. An episode ends at its first difference. If ctx ends, Parity
-// returns the report so far beside the error.
+// Parity plays random permitted actions in an environment, in memory and on an API server, and compares both
+// after every decision. An episode ends at its first difference. If ctx ends, Parity returns the report so far
+// with the error.
 func Parity(ctx context.Context, c ParityConfig) (*ParityReport, error) {
 	original, twin, err := Original(c.Env)
 	if err != nil {
@@ -73,7 +73,7 @@ func Parity(ctx context.Context, c ParityConfig) (*ParityReport, error) {
 	return &p.ParityReport, p.kwok.Close()
 }
 
-// parity is a run of Parity.
+// parity is the state of a call of Parity.
 type parity struct {
 	ParityReport
 	sim, kwok *envs.Vec
@@ -113,7 +113,7 @@ func (p *parity) timed(f func() (*envs.Batch, error)) (*envs.Batch, error) {
 	return f()
 }
 
-// compare reports whether everything is equal after decision d, and records the differences.
+// compare compares both sides after decision d, records the differences, and reports whether there are none.
 func (p *parity) compare(d int, a, b *envs.Batch) bool {
 	before := len(p.Differences)
 	differ := func(what, detail string) {

@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Placement is a pod that a scheduler has given a node.
+// Placement is a pod that a scheduler has bound to a node.
 type Placement struct {
 	Node      int     // in the order of the nodes' names
 	Imbalance float64 // in percent: the mean of the population standard deviations, over nodes, of the requested shares of CPU and memory
 }
 
-// FollowPlacements calls placed, from one goroutine, for each pod of a scheduler that gets one of the
-// selected nodes, until ctx ends. Pods that have a node already count as requests only.
+// FollowPlacements calls placed, from one goroutine, for each pod that the scheduler binds to one of the
+// selected nodes, until ctx ends. Pods that are bound already only count as requests.
 func FollowPlacements(ctx context.Context, client kubernetes.Interface, scheduler string, selector labels.Selector, placed func(Placement)) error {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	defer factory.Shutdown()
@@ -56,22 +56,22 @@ func FollowPlacements(ctx context.Context, client kubernetes.Interface, schedule
 	return nil
 }
 
-// podOnNode is a pod with a node, and what it requests there.
+// podOnNode is a bound pod's node and requests.
 type podOnNode struct {
 	node                  string
 	milliCPU, memoryBytes int64
 }
 
-// placementFollower keeps what pods request of nodes.
+// placementFollower sums the requests on nodes.
 type placementFollower struct {
 	scheduler string
 	selector  labels.Selector
 	nodes     corelisters.NodeLister
 	placed    func(Placement)
-	pods      map[types.UID]podOnNode // that have a node, until they are deleted
+	pods      map[types.UID]podOnNode // bound pods, until they are deleted
 }
 
-// see takes a pod into account. One that was there at the start was not placed now.
+// see updates the requests with a pod. A pod that existed at the start is not reported as placed.
 func (f *placementFollower) see(p *corev1.Pod, before bool) {
 	if p.Spec.NodeName == "" {
 		return
@@ -91,10 +91,10 @@ func (f *placementFollower) see(p *corev1.Pod, before bool) {
 	}
 }
 
-// placement describes the cluster after a pod was placed on a node, if the node counts.
+// placement describes the cluster after a pod was placed on a node; ok is false if the node is not selected.
 func (f *placementFollower) placement(node string) (Placement, bool) {
 	nodes, err := f.nodes.List(f.selector)
-	if err != nil { // a lister's never are
+	if err != nil { // a lister's objects never are
 		return Placement{}, false
 	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })

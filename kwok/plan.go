@@ -20,20 +20,19 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
 )
 
-// inFlight bounds the concurrent calls. With 32 the API server is the limit.
+// inFlight limits the concurrent calls. With 32 the API server is the bottleneck.
 const inFlight = 32
 
-// A task is a call of the API, made after earlier tasks on the same objects. It returns the
-// resource version that it wrote, or "" if the call does not return one.
+// A task is an API call that runs after earlier tasks on the same objects. It returns the resource version that
+// it wrote, or "" if the call returns none.
 type task struct {
-	what  string // what it does, for errors
+	what  string // what it does, for error messages
 	key   key
-	after []int // indices of tasks
+	after []int // indices of earlier tasks
 	call  func(ctx context.Context) (version string, err error)
 }
 
-// add appends a task on k, the node or pod of index i. It comes after the earlier tasks on k and on
-// also.
+// add appends a task on k, the node or pod of index i. It runs after the earlier tasks on k and also.
 func (c *Cluster) add(what string, i int32, k key, call func(ctx context.Context) (string, error), also ...key) {
 	t := task{what: what + " " + k.String(), key: k, call: call}
 	for _, o := range append(also, k) {
@@ -49,14 +48,14 @@ func (c *Cluster) add(what string, i int32, k key, call func(ctx context.Context
 func (c *Cluster) podKey(i int32) key  { return key{kindPod, c.podNames[i]} }
 func (c *Cluster) nodeKey(i int32) key { return key{kindNode, c.nodeName(i)} }
 
-// nodeName returns the name of node i in the API, which other environments' nodes share.
+// nodeName returns the name of node i in the API. The namespace makes it unique among environments.
 func (c *Cluster) nodeName(i int32) string { return c.namespace + "." + c.state.NodeName(i) }
 
-// maxPrefix bounds the part of a pod's name that is its metadata's; the API takes 253 bytes.
+// maxPrefix limits the part of a pod's name that comes from its metadata; the API accepts 253 bytes.
 const maxPrefix = 200
 
-// namePod gives pod i a name that no pod of this Cluster has had. KWOK carries out the deletion of
-// a pod a little later, and would delete a new pod of the same name.
+// namePod gives pod i a name that no pod of this Cluster has had. KWOK deletes a pod a little after the API
+// call, and would delete a new pod of the same name.
 func (c *Cluster) namePod(i int32) {
 	prefix := c.state.Meta(c.state.Pods[i].Meta).Name
 	prefix = strings.TrimRight(prefix[:min(len(prefix), maxPrefix)], ".-")
@@ -67,7 +66,7 @@ func (c *Cluster) namePod(i int32) {
 // plan applies a legal op to the State and adds the tasks that make the same change in the API.
 func (c *Cluster) plan(op *cluster.Op) error {
 	s := c.state
-	var lost []int32 // pods that the API removes
+	var lost []int32 // pods that the API server removes
 	switch op.Kind {
 	case cluster.RemoveNode:
 		for i := range s.Pods {
@@ -139,7 +138,7 @@ func (c *Cluster) cordon(i int32) {
 func (c *Cluster) deleteNode(i int32, pods []key) {
 	name := c.nodeName(i)
 	c.add("delete", i, c.nodeKey(i), func(ctx context.Context) (string, error) {
-		return "", c.client.CoreV1().Nodes().Delete(ctx, name, now())
+		return "", c.client.CoreV1().Nodes().Delete(ctx, name, noGracePeriod())
 	}, pods...)
 }
 
@@ -172,7 +171,7 @@ func (c *Cluster) bind(i int32) {
 }
 
 func (c *Cluster) evict(i int32) {
-	options := now()
+	options := noGracePeriod()
 	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: c.podNames[i], Namespace: c.namespace}, DeleteOptions: &options}
 	c.add("evict", i, c.podKey(i), func(ctx context.Context) (string, error) {
 		return "", c.client.CoreV1().Pods(c.namespace).EvictV1(ctx, e)
@@ -182,13 +181,13 @@ func (c *Cluster) evict(i int32) {
 func (c *Cluster) deletePod(i int32) {
 	name := c.podNames[i]
 	c.add("delete", i, c.podKey(i), func(ctx context.Context) (string, error) {
-		return "", c.client.CoreV1().Pods(c.namespace).Delete(ctx, name, now())
+		return "", c.client.CoreV1().Pods(c.namespace).Delete(ctx, name, noGracePeriod())
 	})
 }
 
-// resize changes pod i in place by the resize subresource. The API rejects a change of the pod's
-// QoS class, the removal of a limit, and pods whose status does not report their resources;
-// recreate replaces such pods.
+// resize changes pod i in place by the resize subresource. The API server rejects a change of the pod's QoS
+// class, the removal of a limit, and pods whose status does not report their resources; recreate replaces such
+// pods.
 func (c *Cluster) resize(i int32) {
 	pod := c.podOf(i)
 	limits := map[string]any{"cpu": nil, "memory": nil} // null removes a limit
@@ -221,8 +220,8 @@ func (c *Cluster) refuse(i int32) {
 	c.refused = append(c.refused, i)
 }
 
-// recreate plans to replace the pods that could not be resized in place by new ones of the same
-// state on the same nodes. It reports whether there are any.
+// recreate plans to replace the pods that could not be resized in place by new ones with the same state on the
+// same nodes. It reports whether there are any.
 func (c *Cluster) recreate() bool {
 	any := false
 	slices.Sort(c.refused)
@@ -278,15 +277,14 @@ func (c *Cluster) expectTouched() {
 		switch {
 		case k.kind == kindNode:
 			want = c.wantNode(i)
-		case c.podNames[i] == k.name: // else it has a new name
+		case c.podNames[i] == k.name: // otherwise it has a new name
 			want = c.wantPod(i)
 		}
 		c.view.expect(k, want)
 	}
 }
 
-// call makes the calls of all tasks. It takes tasks in their order, so a task never waits for one
-// behind it.
+// call makes the calls of all tasks. It starts tasks in order, so that a task never waits for a later one.
 func (c *Cluster) call(ctx context.Context) error {
 	defer func() {
 		clear(c.tasks) // for the garbage collector

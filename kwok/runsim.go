@@ -16,8 +16,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Sizes of the workload of [RunSim], the earlier project's. Package podsched/balance plays it as an
-// environment.
+// Sizes of the workload of [RunSim], which are the earlier project's. Package podsched/balance has the same
+// workload as an environment.
 const (
 	simReplicasMin, simReplicasMax = 5, 15
 	simMilliCPU                    = 1000
@@ -28,18 +28,18 @@ const (
 	simPoll                        = 50 * time.Millisecond
 )
 
-// labelRunSim marks the deployments, pods and nodes of RunSim.
+// labelRunSim labels the deployments, pods and nodes of RunSim.
 const labelRunSim = "kubernasium.io/runsim"
 
 // SimConfig holds the arguments of [RunSim].
 type SimConfig struct {
 	Server        Options
 	Namespace     string
-	Nodes         int     // to create beside existing ones, unless runsim's exist already
-	CPULoad       float64 // requested part of the nodes' CPU at which the cluster counts as filled
+	Nodes         int     // nodes to create beside existing ones, unless earlier ones of RunSim exist
+	CPULoad       float64 // requested fraction of the nodes' CPU at which the cluster counts as full
 	MemoryLoad    float64 // likewise of memory
 	PodLoad       float64 // likewise of pods
-	Resets        int     // how often the cluster is filled and emptied
+	Resets        int     // number of times that the cluster is filled and emptied
 	Interval      time.Duration
 	SchedulerName string
 	Patience      time.Duration // how long pods may be pending
@@ -52,12 +52,12 @@ type SimDeployment struct {
 	Name     string    `json:"name"`
 	Replicas int       `json:"pod_count"`
 	Created  time.Time `json:"created"`
-	Placed   float64   `json:"placed_s"` // from its creation until all its pods were bound
+	Placed   float64   `json:"placed_s"` // from its creation until all its pods are bound
 }
 
-// RunSim deploys a workload for a scheduler that runs elsewhere. It creates deployments of 5 to 15
-// equal pods one after another, each when no pod is pending, until CPU, memory or pods reach a
-// load. Then it deletes them, and starts again. It calls done after each deployment.
+// RunSim deploys a workload for a scheduler that runs elsewhere. It creates deployments of 5 to 15 equal pods,
+// each when no pod is pending, until CPU, memory or pods reach a load. Then it deletes them, and starts again.
+// It calls done after each deployment.
 func RunSim(ctx context.Context, c SimConfig, done func(SimDeployment, Load)) ([]SimDeployment, error) {
 	s, err := connectSim(ctx, c)
 	if err != nil {
@@ -95,7 +95,7 @@ func RunSim(ctx context.Context, c SimConfig, done func(SimDeployment, Load)) ([
 	return all, nil
 }
 
-// simulation is a run of RunSim.
+// simulation is the state of a call of RunSim.
 type simulation struct {
 	SimConfig
 	client kubernetes.Interface
@@ -125,7 +125,7 @@ func connectSim(ctx context.Context, c SimConfig) (*simulation, error) {
 	return s, nil
 }
 
-// deploy creates a deployment of pods of one size, for nodes with the given labels only.
+// deploy creates a deployment of pods of one size, which may run only on nodes with the given labels.
 func (s *simulation) deploy(ctx context.Context, d SimDeployment, requests cluster.Resources, only map[string]string) error {
 	labels, replicas, grace := map[string]string{labelRunSim: d.Name}, int32(d.Replicas), int64(0)
 	size := amounts(requests)
@@ -145,7 +145,7 @@ func (s *simulation) deploy(ctx context.Context, d SimDeployment, requests clust
 	return wrapAPI("create deployment "+d.Name, err)
 }
 
-// placed waits until all pods of the deployment have a node.
+// placed waits until all pods of the deployment are bound.
 func (s *simulation) placed(ctx context.Context, d SimDeployment) error {
 	return until(ctx, s.Patience, func() (bool, string, error) {
 		pods, err := s.client.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labelRunSim + "=" + d.Name})
@@ -167,8 +167,8 @@ func (s *simulation) load(ctx context.Context) (Load, error) {
 	return Total(usage), err
 }
 
-// Clean deletes the deployments and pods in a namespace that RunSim made, or all of them if all is
-// set, and waits until they are gone.
+// Clean deletes RunSim's deployments and pods in a namespace, or all deployments and pods there if all is set,
+// and waits until they are gone.
 func Clean(ctx context.Context, o Options, namespace string, all bool) error {
 	client, err := Connect(ctx, o)
 	if err != nil {
@@ -189,7 +189,7 @@ func clean(ctx context.Context, client kubernetes.Interface, namespace string, a
 		return wrapAPI("delete replica sets", err)
 	}
 	return until(ctx, patience, func() (bool, string, error) {
-		if err := client.CoreV1().Pods(namespace).DeleteCollection(ctx, now(), which); err != nil {
+		if err := client.CoreV1().Pods(namespace).DeleteCollection(ctx, noGracePeriod(), which); err != nil {
 			return false, "", wrapAPI("delete pods", err)
 		}
 		pods, err := client.CoreV1().Pods(namespace).List(ctx, which)
@@ -205,8 +205,8 @@ func background() metav1.DeleteOptions {
 	return metav1.DeleteOptions{PropagationPolicy: &policy}
 }
 
-// until polls met until it returns true or an error. After patience it returns an error with what
-// met says is missing.
+// until polls met until it returns true or an error. After patience it returns an error that names what met
+// reports missing.
 func until(ctx context.Context, patience time.Duration, met func() (ok bool, missing string, err error)) error {
 	for begin := time.Now(); ; {
 		ok, missing, err := met()

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/kubernasium/kubernasium/envs"
-	_ "github.com/kubernasium/kubernasium/envs/all" // the environments to register twins of
+	_ "github.com/kubernasium/kubernasium/envs/all" // registers the environments
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 const (
-	family    = "k8s/" // of the environments that act on a cluster
-	suffix    = "Kwok" // of a twin's name
+	family    = "k8s/" // prefix of the environments that act on a cluster
+	suffix    = "Kwok" // suffix of a twin's name
 	stepNanos = 5_000_000
 )
 
@@ -26,8 +26,7 @@ func init() {
 	}
 }
 
-// TwinID returns the id of an environment's twin, the same environment on an API server: k8s/PodBalanceKwok-v0 for
-// k8s/PodBalance-v0.
+// TwinID returns the id of an environment's twin on an API server: k8s/PodBalanceKwok-v0 for k8s/PodBalance-v0.
 func TwinID(id string) string {
 	i := strings.LastIndex(id, "-v")
 	return id[:i] + suffix + id[i:]
@@ -51,7 +50,7 @@ func Original(id string) (original, twin *envs.Spec, err error) {
 	return s, twin, err
 }
 
-// twin returns the environment of s on an API server: the same tasks on another backend.
+// twin returns the environment of s on an API server: the same task with another backend.
 func twin(s *envs.Spec) *envs.Spec {
 	t := *s
 	t.ID = TwinID(s.ID)

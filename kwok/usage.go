@@ -30,8 +30,8 @@ type Load struct {
 	Pods   float64 `json:"pods"`
 }
 
-// Connect returns a client of the control plane that o names. It logs a warning if the control
-// plane runs an unsupported version of Kubernetes; see package k8sversion.
+// Connect returns a client of the control plane that o selects. It logs a warning if the control plane runs an
+// unsupported version of Kubernetes; see package k8sversion.
 func Connect(ctx context.Context, o Options) (kubernetes.Interface, error) {
 	server, err := newServer(o)
 	if err != nil {
@@ -40,8 +40,7 @@ func Connect(ctx context.Context, o Options) (kubernetes.Interface, error) {
 	return server.connect(ctx)
 }
 
-// RESTConfig returns the configuration for the control plane that o names, for clients of other
-// APIs.
+// RESTConfig returns the configuration for the control plane that o selects, for clients of other APIs.
 func RESTConfig(ctx context.Context, o Options) (*rest.Config, error) {
 	server, err := newServer(o)
 	if err != nil {
@@ -58,7 +57,7 @@ func RESTConfig(ctx context.Context, o Options) (*rest.Config, error) {
 	return rc, nil
 }
 
-// Usage returns the requests of each node's pods that have not ended, by name.
+// Usage returns the requests on each node, in name order. Ended pods do not count.
 func Usage(ctx context.Context, client kubernetes.Interface) ([]NodeUsage, error) {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -87,8 +86,7 @@ func Usage(ctx context.Context, client kubernetes.Interface) ([]NodeUsage, error
 	return all, nil
 }
 
-// Total returns the load of nodes taken together. A share is 0 if the nodes have none of the
-// resource.
+// Total returns the load over all nodes. A share is 0 if the nodes have none of the resource.
 func Total(nodes []NodeUsage) Load {
 	var requested, allocatable cluster.Resources
 	var pods, most int64

@@ -25,7 +25,7 @@ const (
 	kindNode = "node"
 )
 
-// version is a resource version. Kubernetes lets clients compare those of one kind of object.
+// version is a resource version. Kubernetes permits comparing versions of the same kind of object.
 type version uint64
 
 // seen is an object as a watch reported it.
@@ -34,15 +34,15 @@ type seen struct {
 	version version
 }
 
-// A view holds the objects of one environment, as watches reported them, and their expected
-// records. Watches write to it while the Cluster waits.
+// A view holds the objects of one environment as the watches reported them, and their expected records. The
+// watches write to it while the Cluster waits.
 type view struct {
 	mu      sync.Mutex
-	want    map[key]record  // a nil record means that the object should be absent
-	least   map[key]version // of the last write
+	want    map[key]record  // a nil record means that the object should not exist
+	least   map[key]version // version of the last write
 	have    map[key]seen
 	differ  map[key]struct{}
-	failing map[string]error // by kind: why its watch fails; absent while it works
+	failing map[string]error // by kind: why its watch fails; no entry while it works
 	changed chan struct{}    // closed at each change
 }
 
@@ -53,7 +53,7 @@ func newView() *view {
 	}
 }
 
-// expect sets the expected record of an object; nil means that it should be absent.
+// expect sets the expected record of an object; nil means that it should not exist.
 func (v *view) expect(k key, r record) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -69,7 +69,7 @@ func (v *view) written(k key, at version) {
 	v.compare(k)
 }
 
-// forget expects every object to be absent.
+// forget expects no objects.
 func (v *view) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,7 +81,7 @@ func (v *view) forget() {
 	}
 }
 
-// compare updates differ. The caller holds mu.
+// compare updates differ for an object. The caller holds mu.
 func (v *view) compare(k key) {
 	have, there := v.have[k]
 	want := v.want[k]
@@ -152,8 +152,8 @@ func (v *view) present() bool {
 	return len(v.have) > 0
 }
 
-// synced reports whether all objects match their expected records. If not, it returns a channel
-// that the next change closes. A pod that is not the environment's is an error at once.
+// synced reports whether all objects match their expected records. If not, it returns a channel that the next
+// change closes. It returns an error if there is a pod that the environment did not create.
 func (v *view) synced() (ok bool, changed <-chan struct{}, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -165,9 +165,8 @@ func (v *view) synced() (ok bool, changed <-chan struct{}, err error) {
 	return len(v.differ) == 0, v.changed, nil
 }
 
-// wait waits until the view is synced. If for patience no further object has matched, it returns an
-// error that prints the differences, or one that wraps [cluster.ErrUnavailable] if the API server
-// cannot be watched.
+// wait waits until the view is synced. If no further object has matched for patience, it returns an error that
+// prints the differences, or one that wraps [cluster.ErrUnavailable] if the API server cannot be watched.
 func (v *view) wait(ctx context.Context, patience time.Duration) error {
 	return v.until(ctx, patience, v.synced)
 }
@@ -181,19 +180,19 @@ func (v *view) listed(ctx context.Context, patience time.Duration) error {
 	})
 }
 
-// until waits until met returns true or an error. If met returns false, it also returns a channel
-// that the next change closes.
+// until waits until met returns true or an error. When met returns false, it also returns a channel that the
+// next change closes.
 func (v *view) until(ctx context.Context, patience time.Duration, met func() (bool, <-chan struct{}, error)) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	var blind <-chan time.Time // fires when the watches have failed for long
+	var blind <-chan time.Time // fires when the watches have failed for too long
 	fewest := math.MaxInt
 	for {
 		ok, changed, err := met()
 		if ok || err != nil {
 			return err
 		}
-		if n := v.differing(); n < fewest { // progress, on a slow machine
+		if n := v.differing(); n < fewest { // progress on a slow machine
 			fewest = n
 			timer.Reset(patience)
 		}
@@ -215,7 +214,7 @@ func (v *view) until(ctx context.Context, patience time.Duration, met func() (bo
 	}
 }
 
-// blindness is how long the API server may be unreachable before a wait ends.
+// blindness is how long the watches may fail before a wait ends.
 const blindness = 3 * time.Second
 
 // differing returns the number of objects that do not match their expected records.
@@ -232,10 +231,10 @@ func (v *view) down() bool {
 	return len(v.failing) > 0
 }
 
-// maxPrinted bounds the objects that an error prints.
+// maxPrinted limits the objects that an error prints.
 const maxPrinted = 5
 
-// difference returns an error with the differing objects, or with the reason that a watch fails.
+// difference returns an error with the differing objects, or with the reason why a watch fails.
 func (v *view) difference(patience time.Duration) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

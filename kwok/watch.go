@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	firstRetry = 20 * time.Millisecond // of a watch that fails; doubled up to lastRetry
+	firstRetry = 20 * time.Millisecond // after a watch has failed; doubled up to lastRetry
 	lastRetry  = time.Second
 )
 
-// A watcher maintains one kind of objects in a view. It resumes a watch that ends from the last
-// version seen, at once: a fresh API server drops slow watchers because of its small first cache,
-// many times in a burst. If the server rejects the resumption, the watcher lists again.
+// A watcher maintains one kind of objects in a view. When a watch ends, it resumes at once from the last
+// version seen: a new API server has a small watch cache at first, and drops slow watchers many times in a
+// burst. If the server rejects the resumption, the watcher lists again.
 type watcher struct {
 	kind  string
 	list  func(ctx context.Context) (all map[key]seen, at string, err error)
 	watch func(ctx context.Context, from string) (watch.Interface, error)
 	view  *view
 
-	lists, resumed atomic.Int64 // how often
+	lists, resumed atomic.Int64 // number of lists
 }
 
 // run maintains the view until ctx ends.
@@ -69,7 +69,7 @@ func (w *watcher) relist(ctx context.Context) (at string, err error) {
 	return at, nil
 }
 
-// follow watches from a version on, through any number of watches, until the server rejects one.
+// follow watches from a version on, by any number of watches, until the server rejects one.
 func (w *watcher) follow(ctx context.Context, from string) error {
 	for {
 		events, err := w.watch(ctx, from)
@@ -106,7 +106,7 @@ func (w *watcher) consume(events watch.Interface, from string) (string, error) {
 	return from, nil
 }
 
-// observe returns the key and record of an object, and its version; "" for other objects.
+// observe returns the key, record and version of an object; the version is "" for other objects.
 func observe(o runtime.Object) (k key, s seen, at string) {
 	switch o := o.(type) {
 	case *corev1.Pod:
@@ -117,7 +117,7 @@ func observe(o runtime.Object) (k key, s seen, at string) {
 	return key{}, seen{}, ""
 }
 
-// parseVersion returns a resource version as a number, or 0 if it is none; 0 delays nothing.
+// parseVersion returns a resource version as a number, or 0 if it is not one; 0 delays nothing.
 func parseVersion(text string) version {
 	v, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Workload is a set of nodes, and deployments that arrive one after another.
+// Workload is a set of nodes, and of deployments that arrive one after another.
 type Workload struct {
 	Nodes       []WorkloadNode
 	Deployments []WorkloadDeployment
@@ -43,8 +43,8 @@ type WorkloadDeployment struct {
 // Placements counts the pods of each deployment on each node, by their indices in a Workload.
 type Placements [][]int
 
-// WorkloadOf returns the workload of an episode and its placements. Consecutive pods with the same
-// name form a deployment. Pods that are no longer bound do not count.
+// WorkloadOf returns the workload of an episode and its placements. Consecutive pods with the same name form a
+// deployment. Pods that are no longer bound do not count.
 func WorkloadOf(s *cluster.State) (*Workload, Placements) {
 	w, placed := &Workload{}, Placements{}
 	for i := range s.Nodes {
@@ -68,7 +68,7 @@ func WorkloadOf(s *cluster.State) (*Workload, Placements) {
 	return w, placed
 }
 
-// Pods returns the number of pods that were placed.
+// Pods returns the number of placed pods.
 func (p Placements) Pods() (pods int) {
 	for _, nodes := range p {
 		for _, n := range nodes {
@@ -78,10 +78,9 @@ func (p Placements) Pods() (pods int) {
 	return pods
 }
 
-// Imbalance returns two measures of how evenly the nodes are filled: the population standard
-// deviation over nodes of the number of pods; and the mean of the standard deviations of the
-// requested shares of CPU and of memory, in percent, which is the cost of the objective balance of
-// k8s/PodBalance-v0.
+// Imbalance returns two measures of the balance between nodes: the population standard deviation, over nodes,
+// of the number of pods; and the mean of the standard deviations of the requested shares of CPU and of memory,
+// in percent. The latter is the cost of the objective balance of k8s/PodBalance-v0.
 func (w *Workload) Imbalance(p Placements) (sdPods, percent float64) {
 	pods, cpu, memory := make([]float64, len(w.Nodes)), make([]float64, len(w.Nodes)), make([]float64, len(w.Nodes))
 	for d, nodes := range p {
@@ -94,13 +93,13 @@ func (w *Workload) Imbalance(p Placements) (sdPods, percent float64) {
 	return stat.PopStdDev(pods, nil), 100 * (stat.PopStdDev(cpu, nil) + stat.PopStdDev(memory, nil)) / 2
 }
 
-// labelWorkload labels the nodes and pods of a Workload; its value is their namespace.
+// labelWorkload labels the nodes and pods of a Workload with their namespace.
 const labelWorkload = "kubernasium.io/workload"
 
-// Deploy creates the nodes, and the deployments one after another, each when every pod of the one
-// before has a node. A scheduler that runs elsewhere places them on these nodes. Then it deletes
-// everything. Pods without a node after patience are an error. Before the first deployment, Deploy
-// waits for each of seen, so that watchers know the nodes.
+// Deploy creates the nodes, and then one deployment after another, each when every pod of the previous one is
+// bound. A scheduler that runs elsewhere places the pods on these nodes. At the end Deploy deletes all objects.
+// A pod that is not bound after patience is an error. Before the first deployment, Deploy calls each of seen,
+// so that watchers know the nodes.
 func (w *Workload) Deploy(ctx context.Context, client kubernetes.Interface, scheduler string, patience time.Duration, seen ...func(ctx context.Context, nodes []string) error) (p Placements, err error) {
 	ns, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "workload-"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -148,7 +147,7 @@ func createNode(ctx context.Context, client kubernetes.Interface, namespace stri
 	return wrapAPI("create node "+node.Name, err)
 }
 
-// ready waits until all nodes are ready, and until seen returns.
+// ready waits until all nodes are ready, and then for each of seen.
 func (w *Workload) ready(ctx context.Context, client kubernetes.Interface, namespace string, most time.Duration, seen []func(context.Context, []string) error) error {
 	err := until(ctx, patience, func() (bool, string, error) {
 		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labelWorkload + "=" + namespace})
@@ -205,8 +204,8 @@ func (w *Workload) clean(client kubernetes.Interface, namespace string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 	defer cancel()
 	err := clean(ctx, client, namespace, true)
-	nodes := client.CoreV1().Nodes().DeleteCollection(ctx, now(), metav1.ListOptions{LabelSelector: labelWorkload + "=" + namespace})
-	gone := client.CoreV1().Namespaces().Delete(ctx, namespace, now())
+	nodes := client.CoreV1().Nodes().DeleteCollection(ctx, noGracePeriod(), metav1.ListOptions{LabelSelector: labelWorkload + "=" + namespace})
+	gone := client.CoreV1().Namespaces().Delete(ctx, namespace, noGracePeriod())
 	if apierrors.IsNotFound(gone) {
 		gone = nil
 	}

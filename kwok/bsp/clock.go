@@ -34,7 +34,7 @@ func newClock(ctx context.Context, api rest.Interface) (*clock, error) {
 	return c, err
 }
 
-// advanceTo steps the clock to a time in its future, or its present.
+// advanceTo steps the clock to a time that is not in its past.
 func (c *clock) advanceTo(ctx context.Context, to time.Time) error {
 	if !to.After(c.now) {
 		return nil

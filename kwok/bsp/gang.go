@@ -1,19 +1,18 @@
 // Package bsp runs a bulk-synchronous job on an API server whose nodes KWOK simulates: the tasks of
 // a superstep are batch/v1 Jobs, and the barrier is a watch on their completion.
 //
-// The pods of a superstep's Jobs, one for each task, start and wait. While they wait, the shares may
-// be planned again: the pods are resized in place, or the Jobs are deleted and created again. When all
-// run, all are released together: each pod gets the time of its end as the annotation of KWOK's stage
-// pod-complete-after. The clock is stepped from end to end. When all Jobs are complete, those of the
-// next superstep are created.
+// The pods of a superstep's Jobs, one for each task, start and wait. While they wait, the shares may be
+// re-planned: the pods are resized in place, or the Jobs are deleted and created again. When all pods run, Gang
+// releases them together: the annotation of KWOK's stage pod-complete-after sets each pod's end. Gang steps the
+// clock from end to end. When all Jobs are complete, it creates those of the next superstep.
 //
 // # Time
 //
-// The clock is KWOK's, in a control plane that runs with --clock=stepped and has no other user. A
-// pod's end is an instant of this clock, not a duration since KWOK has seen the pod, and the clock
-// stands still until the pods that end there have ended. So supersteps have exact durations, to the
-// nanosecond, however slow the machine is. The clock also steps by a re-planning's cost in the
-// episode; its wall time is measured beside it.
+// The clock is KWOK's, in a control plane that runs with --clock=stepped and has no other user. A pod's end is an
+// instant of this clock, not a duration since KWOK has seen the pod. The clock stands still until the pods that
+// end at that instant have ended. So the durations of supersteps are exact to the nanosecond, however slow the
+// machine is. The clock also steps by the episode's cost of a re-planning; the re-planning's wall time is
+// measured separately.
 package bsp
 
 import (
@@ -45,8 +44,8 @@ const (
 	labelSuperstep = "kubernasium.io/superstep"
 	labelTask      = "kubernasium.io/task" // its index
 
-	// nudge is how long a pod may still run at its end before it is ordered to end at once. KWOK
-	// reads the clock twice when it schedules an end, and a step in between delays the end.
+	// nudge is how long a pod may outlive its end before Gang tells KWOK to complete it at once. KWOK reads
+	// the clock twice when it schedules an end; a clock step between the two reads delays the end.
 	nudge = 2 * time.Second
 )
 
@@ -65,13 +64,13 @@ type Config struct {
 	Server   kwok.Options
 	Tasks    []string // names
 	Shares   []int64  // millicores of each task at the start
-	MilliCPU int64    // of the node, at least what the shares add up to
+	MilliCPU int64    // of the node, at least the sum of the shares
 	Method   Method
 }
 
 // Superstep holds the durations and shares of one superstep.
 type Superstep struct {
-	Shares    []int64         // new shares; nil keeps those in force
+	Shares    []int64         // new shares; nil keeps the current ones
 	Penalty   time.Duration   // cost of the new shares in the episode
 	Durations []time.Duration // of each task
 }
@@ -83,7 +82,7 @@ type Replanning struct {
 	Wall     time.Duration // from the first call until all tasks ran with their shares
 }
 
-// Gang is a bulk-synchronous job. One goroutine at a time may use it.
+// Gang is a bulk-synchronous job. Only one goroutine at a time may use it.
 type Gang struct {
 	conf   Config
 	space  *jobs.Space
@@ -92,10 +91,10 @@ type Gang struct {
 	node   string
 	shares []int64
 	step   int
-	names  []string // of the present superstep's Jobs, by task
-	made   int      // Jobs so far
+	names  []string // of the current superstep's Jobs, by task
+	made   int      // Jobs created so far
 
-	// launch creates Jobs of tasks under names of its own; nil creates one after the other.
+	// launch creates the Jobs of tasks under names that it chooses; nil creates them one after another.
 	launch func(ctx context.Context, all []*batchv1.Job, tasks []int) error
 }
 
@@ -137,12 +136,11 @@ func (g *Gang) Jobs() int { return g.made }
 // Elapsed returns the time since the start, by the clock of the episode.
 func (g *Gang) Elapsed() time.Duration { return g.clock.now.Sub(g.begin) }
 
-// Close deletes everything.
+// Close deletes all objects of the job.
 func (g *Gang) Close() error { return g.space.Close() }
 
-// Step changes the shares if s has new ones, executes a superstep and, unless it is the last,
-// creates the Jobs of the next. It returns the duration of the superstep, by the clock, and the
-// re-planning or nil.
+// Step changes the shares if s has new ones, executes a superstep and, unless it is the last, creates the Jobs
+// of the next. It returns the superstep's duration by the clock, and the re-planning or nil.
 func (g *Gang) Step(ctx context.Context, s Superstep, last bool) (time.Duration, *Replanning, error) {
 	if len(s.Durations) != len(g.names) || s.Shares != nil && len(s.Shares) != len(g.names) {
 		return 0, nil, fmt.Errorf("bsp: %d durations and %d shares for %d tasks", len(s.Durations), len(s.Shares), len(g.names))
@@ -206,7 +204,7 @@ func (g *Gang) endAt(ctx context.Context, k int, when string) error {
 	return nil
 }
 
-// ended waits until the pod of task k has succeeded.
+// ended waits until task k's pod has succeeded.
 func (g *Gang) ended(ctx context.Context, k int) error {
 	succeeded := func() (string, error) {
 		for _, p := range g.space.Pods(g.names[k]) {
@@ -255,8 +253,8 @@ func (g *Gang) replan(ctx context.Context, shares []int64) (*Replanning, error) 
 	return &Replanning{Changed: len(changed), Wall: time.Since(begin)}, err
 }
 
-// recreate deletes Jobs, waits until they are gone, since the node has room for only one of each,
-// and creates them again.
+// recreate deletes Jobs, waits until they are gone, because the node has room for only one of each, and creates
+// them again.
 func (g *Gang) recreate(ctx context.Context, tasks []int) error {
 	old := make([]string, len(tasks))
 	for i, k := range tasks {
@@ -275,7 +273,7 @@ func (g *Gang) recreate(ctx context.Context, tasks []int) error {
 	return err
 }
 
-// resize resizes pods in place, shrinking ones first, and waits until they report their new shares.
+// resize resizes pods in place, shrinking pods first, and waits until they report their new shares.
 func (g *Gang) resize(ctx context.Context, tasks []int, before []int64) error {
 	for _, grow := range []bool{false, true} {
 		for _, k := range tasks {
@@ -321,7 +319,7 @@ func (g *Gang) all() []int {
 	return all
 }
 
-// create creates the Jobs of tasks for the present superstep, under new names.
+// create creates the Jobs of tasks for the current superstep, under new names.
 func (g *Gang) create(ctx context.Context, tasks []int) error {
 	var all []*batchv1.Job
 	for _, k := range tasks {
@@ -368,7 +366,7 @@ func (g *Gang) amounts(k int) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(g.shares[k], resource.DecimalSI)}
 }
 
-// dnsName returns text as a part of an object's name.
+// dnsName makes text a valid part of an object's name.
 func dnsName(text string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

@@ -19,25 +19,26 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/jobs"
 )
 
-// AnnotationOps of a worker's pod releases it: the number of operations of its superstep.
+// AnnotationOps is the annotation that releases a worker's pod; its value is the number of operations of the
+// superstep.
 const AnnotationOps = "kubernasium.io/gang-ops"
 
 // simulatedMilliCPU is the capacity of the node that simulated pods run on.
 const simulatedMilliCPU = 1_000_000
 
-// A Barrier lets workers that live through many supersteps meet; package zkbarrier has one. Its methods
+// A Barrier synchronizes workers that run for many supersteps; package zkbarrier implements it. Its methods
 // return errors that wrap ErrDead and ErrLate.
 type Barrier interface {
 	// Join waits until all tasks have joined.
 	Join(ctx context.Context, limit time.Duration) error
-	// Expel forgets workers of tasks, given by their index, which others will take the place of.
+	// Expel removes the workers of tasks, given by index, so that new workers can join in their place.
 	Expel(tasks []int) error
-	// Superstep gives each task its operations, releases all together, and waits for all.
+	// Superstep gives each task its number of operations, releases all together, and waits for all.
 	Superstep(ctx context.Context, ops []int64, limit time.Duration) ([]time.Duration, error)
 	Close() error
 }
 
-// Result is a worker's message at its end, in the status of its container.
+// Result is the message that a worker leaves in its container's status when it ends.
 type Result struct {
 	Seconds float64 `json:"seconds"` // of its work
 }
@@ -45,22 +46,22 @@ type Result struct {
 // KubernetesConfig holds the arguments of [OpenKubernetes].
 type KubernetesConfig struct {
 	Server         kwok.Options
-	Namespace      string        // "" makes one for the time of the executor
-	Laws           []profile.Law // of simulated pods, on a node that KWOK plays; nil runs real ones
-	Seed           uint64        // of the noise of the laws
-	Image          string        // of the worker, for real pods
-	ServiceAccount string        // of real pods; it may get and watch pods of the namespace
+	Namespace      string        // "" creates one and deletes it with the executor
+	Laws           []profile.Law // of simulated pods, on a KWOK node; nil runs real pods
+	Seed           uint64        // of the laws' noise
+	Image          string        // of the worker; for real pods only
+	ServiceAccount string        // of real pods; must be allowed to get and watch the pods of the namespace
 
-	// Barrier makes the barrier at which the real workers of a job meet, and returns the arguments that tell
-	// them of it. name is that of the job. nil releases the pods of each superstep by annotations.
+	// Barrier makes the barrier at which the real workers of the named job meet, and returns the arguments
+	// that point the workers to it. If Barrier is nil, annotations release the pods of each superstep.
 	Barrier func(name string, tasks []string) (b Barrier, args []string, err error)
 }
 
-// Kubernetes executes jobs as batch/v1 Jobs, one for each task and superstep. It implements [Executor].
+// Kubernetes runs jobs as batch/v1 Jobs, one for each task and superstep. It implements [Executor].
 //
-// The Jobs of a superstep start together: as a pod group where the API server has them, so that all pods
-// get nodes or none; else they are created suspended, and resumed when all are there. When all pods run, an
-// annotation of each releases it.
+// The Jobs of a superstep start together. Where the API server has pod groups, they form one, so that all pods
+// get nodes or none. Elsewhere they are created suspended, and resumed when all exist. When all pods run, an
+// annotation releases each.
 type Kubernetes struct {
 	conf    KubernetesConfig
 	space   *jobs.Space
@@ -89,7 +90,7 @@ func OpenKubernetes(ctx context.Context, c KubernetesConfig) (_ *Kubernetes, err
 			err = errors.Join(err, e.space.Close())
 		}
 	}()
-	if err := e.look(); err != nil {
+	if err := e.discover(); err != nil {
 		return nil, err
 	}
 	if c.Laws == nil {
@@ -99,8 +100,8 @@ func OpenKubernetes(ctx context.Context, c KubernetesConfig) (_ *Kubernetes, err
 	return e, e.space.AddNode(ctx, e.node, cluster.Resources{MilliCPU: e.most, MemoryBytes: memoryBytes}, 3*maxTasks)
 }
 
-// look asks for the version of the API server, and whether it has pod groups.
-func (e *Kubernetes) look() error {
+// discover reads the version of the API server, and whether it has pod groups.
+func (e *Kubernetes) discover() error {
 	d := e.space.Client().Discovery()
 	v, err := d.ServerVersion()
 	if err != nil {
@@ -118,7 +119,7 @@ func (e *Kubernetes) look() error {
 	return nil
 }
 
-// capacity adds up the millicores of the nodes that take pods.
+// capacity sums the millicores of the nodes that accept pods.
 func (e *Kubernetes) capacity(ctx context.Context) error {
 	nodes, err := e.space.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -147,8 +148,8 @@ func (e *Kubernetes) Setting() string {
 	return fmt.Sprintf("Kubernetes %s, %s, %s", e.version, start, pods)
 }
 
-// MostMilliCPU implements [Executor].
-func (e *Kubernetes) MostMilliCPU() int64 { return e.most }
+// MaxMilliCPU implements [Executor].
+func (e *Kubernetes) MaxMilliCPU() int64 { return e.most }
 
 // Close implements [Executor].
 func (e *Kubernetes) Close() error {
@@ -166,7 +167,7 @@ func (e *Kubernetes) Close() error {
 
 // Start implements [Executor].
 func (e *Kubernetes) Start(ctx context.Context, j Job) (_ Crew, err error) {
-	if err := j.Check(e.MostMilliCPU()); err != nil {
+	if err := j.Check(e.MaxMilliCPU()); err != nil {
 		return nil, err
 	}
 	c := Config{Shares: j.MilliCPU, Method: j.Method}

@@ -20,15 +20,15 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// crew is the Jobs of a superstep. It implements [Crew].
+// crew holds the Jobs of a superstep. It implements [Crew].
 type crew struct {
 	*Gang
 	e     *Kubernetes
 	job   Job
-	there bool // the Jobs of the present superstep
+	there bool // the Jobs of the current superstep
 
-	barrier Barrier  // of workers that live through all; nil: none
-	args    []string // that describe it to them
+	barrier Barrier  // of workers that run for all supersteps; nil: none
+	args    []string // that describe the barrier to the workers
 }
 
 // launch creates Jobs that start together.
@@ -83,8 +83,8 @@ func (c *crew) group(ctx context.Context, n int) (string, error) {
 	return g.Name, nil
 }
 
-// real makes the pod of a worker. It meets the restricted profile of Pod Security, on a read-only root file system
-// but for /tmp, where stress-ng has its files.
+// real completes the pod of a worker. The pod meets the restricted Pod Security Standard. Its root file system
+// is read-only; stress-ng writes to /tmp.
 func (c *crew) real(spec *corev1.PodSpec, w Work) {
 	field := func(name, path string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
@@ -103,7 +103,7 @@ func (c *crew) real(spec *corev1.PodSpec, w Work) {
 	p.VolumeMounts = []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}}
 }
 
-// ready creates the Jobs of the present superstep, unless they are there, and waits until all pods run.
+// ready creates the Jobs of the current superstep, unless they exist, and waits until all pods run.
 func (c *crew) ready(ctx context.Context) error {
 	if !c.there {
 		if err := c.create(ctx, c.all()); err != nil {
@@ -117,7 +117,8 @@ func (c *crew) ready(ctx context.Context) error {
 	return c.barrier.Join(ctx, c.job.Limit)
 }
 
-// late adds [ErrLate] to the error of a wait that exceeded the limit, and [ErrDead] to that of a failed Job.
+// late adds [ErrLate] to the error of a wait that exceeded its limit, and [ErrDead] to the error of a failed
+// Job.
 func (c *crew) late(err error) error {
 	switch {
 	case errors.Is(err, jobs.ErrTimeout):
@@ -130,7 +131,7 @@ func (c *crew) late(err error) error {
 
 // Replan implements [Crew].
 func (c *crew) Replan(ctx context.Context, milliCPU []int64) error {
-	if err := CheckShares(milliCPU, c.e.MostMilliCPU()); err != nil {
+	if err := CheckShares(milliCPU, c.e.MaxMilliCPU()); err != nil {
 		return err
 	}
 	if err := c.ready(ctx); err != nil {
@@ -174,7 +175,7 @@ func (c *crew) Superstep(ctx context.Context, sizes []float64) ([]time.Duration,
 	return durations, c.space.Delete(ctx, c.names...)
 }
 
-// release annotates all pods at the same time, and returns when it did.
+// release annotates all pods at the same time, and returns the times of the annotations.
 func (c *crew) release(ctx context.Context, sizes []float64, ops []int64) ([]time.Time, error) {
 	notes := make([]map[string]string, len(sizes))
 	for k, size := range sizes {
@@ -198,8 +199,8 @@ func (c *crew) release(ctx context.Context, sizes []float64, ops []int64) ([]tim
 	return begins, errors.Join(errs...)
 }
 
-// wait waits until all pods have succeeded. It measures durations by the workers' messages, or else by
-// the watch.
+// wait waits until all pods have succeeded. It takes the durations from the workers' messages, or else measures
+// them by the watch.
 func (c *crew) wait(ctx context.Context, begins []time.Time) ([]time.Duration, error) {
 	durations := make([]time.Duration, len(begins))
 	var late []string
@@ -253,7 +254,7 @@ func (c *crew) ended(name string) (*corev1.Pod, error) {
 	return nil, nil
 }
 
-// message returns the seconds that a worker reports; 0 without a report.
+// message returns the seconds that a worker reports, or 0 without a report.
 func message(p *corev1.Pod) float64 {
 	for _, s := range p.Status.ContainerStatuses {
 		var r Result

@@ -42,8 +42,8 @@ func TestKubernetes(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			if !strings.Contains(e.Setting(), ", "+name+", simulated by ") || e.MostMilliCPU() != simulatedMilliCPU {
-				t.Errorf("setting %q, %d millicores; want %s", e.Setting(), e.MostMilliCPU(), name)
+			if !strings.Contains(e.Setting(), ", "+name+", simulated by ") || e.MaxMilliCPU() != simulatedMilliCPU {
+				t.Errorf("setting %q, %d millicores; want %s", e.Setting(), e.MaxMilliCPU(), name)
 			}
 			for _, m := range []Method{Resize, RecreateAll, RecreateChanged} {
 				t.Run(string(m), func(t *testing.T) { testRealMethod(t, e, m, name == "pod groups") })

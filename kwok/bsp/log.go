@@ -12,14 +12,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// ErrReplay is wrapped by the error of [Replay] if the simulator does not play what the log says.
+// ErrReplay is wrapped by the error of [Replay] if the simulator does not reproduce the log.
 var ErrReplay = errors.New("bsp: the log is of another episode")
 
-// maxSteps bounds a log.
+// maxSteps limits the length of a log.
 const maxSteps = 1_000_000
 
-// A Log is what [PlayReal] has written: a JSON object for the header and one for each superstep, each on a
-// line.
+// A Log is the record that [PlayReal] writes: one line of JSON for the header, and one for each superstep.
 type Log struct {
 	RealHeader
 	Steps []RealStep
@@ -37,7 +36,7 @@ func newLog(w io.Writer) *logWriter {
 
 func (l *logWriter) write(line any) error { return l.enc.Encode(line) }
 
-// ReadLog reads a log, also of a run that was interrupted.
+// ReadLog reads a log, even of a run that was interrupted.
 func ReadLog(r io.Reader) (*Log, error) {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
@@ -52,7 +51,7 @@ func ReadLog(r io.Reader) (*Log, error) {
 		var s RealStep
 		err := dec.Decode(&s)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && len(l.Steps) > 0 {
-			return l, nil // of an interrupted run the last line may be cut
+			return l, nil // the last line of an interrupted run may be incomplete
 		}
 		if err != nil {
 			return nil, fmt.Errorf("bsp: superstep %d of the log: %w", len(l.Steps), err)
@@ -85,9 +84,9 @@ func (s *RealStep) check(step, tasks int) error {
 	return nil
 }
 
-// Replay plays the supersteps of a log in v, as the environment plays them: with the logged shares and
-// the durations of its model. It returns an error that wraps [ErrReplay] if sizes, shares or the model's
-// durations differ from the log. v's environment must have the log's options.
+// Replay plays the supersteps of a log in v as the environment plays them: with the logged shares, and with the
+// durations of its model. It returns an error that wraps [ErrReplay] if sizes, shares or the model's durations
+// differ from the log. v's environment must have the log's options.
 func Replay(ctx context.Context, l *Log, v *envs.Vec) (*RealReport, error) {
 	b, p, err := reset(ctx, v, l.Seed)
 	if err != nil {
@@ -131,7 +130,7 @@ func Replay(ctx context.Context, l *Log, v *envs.Vec) (*RealReport, error) {
 	return r, nil
 }
 
-// levels returns the levels of shares.
+// levels converts millicores to the environment's levels of shares.
 func (p *player) levels(milliCPU []int64) ([]uint16, error) {
 	c := p.model.Config()
 	levels, rest := make([]uint16, len(milliCPU)), p.model.Increments()

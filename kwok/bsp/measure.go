@@ -11,14 +11,14 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// Bounds of a measured profile.
+// Limits of a measured profile.
 const (
 	maxRepeats = 100
 	maxSize    = 1e6
 )
 
-// defaultNoise is the standard deviation of the logarithm of a measurement while no point was measured
-// twice.
+// defaultNoise is the standard deviation assumed for the logarithm of a measurement until a point has been
+// measured twice.
 const defaultNoise = 0.05
 
 // ProfileConfig holds the arguments of [MeasureProfile].
@@ -27,9 +27,9 @@ type ProfileConfig struct {
 	Works     []Work
 	Sizes     []float64     // workload sizes of the grid
 	Shares    []float64     // of the grid, whole millicores
-	Repeats   int           // how often a point is measured at most, 1 to 100
-	Budget    time.Duration // no measurement begins after it; 0 measures all
-	Limit     time.Duration // of one measurement
+	Repeats   int           // maximum number of measurements of a point, 1 to 100
+	Budget    time.Duration // no measurement starts after it; 0 measures all
+	Limit     time.Duration // time limit of one measurement
 	StateFile string
 	Done      func(ProfileProgress) // called after each measurement, unless nil
 }
@@ -37,17 +37,17 @@ type ProfileConfig struct {
 // ProfileProgress reports a measurement.
 type ProfileProgress struct {
 	Measurement
-	Measured, Of int           // now and before; in all
-	Error        float64       // expected standard deviation of the fit's logarithms, by [profile.Design]
-	Left         time.Duration // expected for what is not measured, within the budget
+	Measured, Of int           // measurements so far; measurements in total
+	Error        float64       // expected standard deviation of the logarithms of the fit, by [profile.Design]
+	Left         time.Duration // expected time of the remaining measurements, within the budget
 }
 
 // Measured is the result of [MeasureProfile].
 type Measured struct {
 	Setting string          `json:"setting"`
-	Resumed int             `json:"resumed"` // measurements that the state file had
-	Now     int             `json:"now"`     // that were made now
-	Of      int             `json:"of"`      // of the whole grid
+	Resumed int             `json:"resumed"` // measurements that the state file already had
+	Now     int             `json:"now"`     // measurements of this call
+	Of      int             `json:"of"`      // measurements of the whole grid
 	Tasks   []MeasuredTask  `json:"tasks"`
 	Points  []MeasuredPoint `json:"points"` // in the order of tasks, sizes and shares
 }
@@ -57,7 +57,7 @@ type MeasuredTask struct {
 	Task    string  `json:"task"`
 	Work    string  `json:"work"`
 	Points  int     `json:"points"`
-	Noise   float64 `json:"noise"` // standard deviation of log D between the repeats of a point, of all points together; 0 without repeats
+	Noise   float64 `json:"noise"` // standard deviation of log D between repeats of a point, pooled over all points; 0 without repeats
 	Repeats int     `json:"repeats"`
 	Error   float64 `json:"error"` // expected standard deviation of log D of the fit over the grid
 }
@@ -69,12 +69,12 @@ type MeasuredPoint struct {
 	MilliCPU float64 `json:"milli_cpu"`
 	Tries    int     `json:"tries"`
 	Mean     float64 `json:"mean_s"`
-	SD       float64 `json:"sd_s"` // 0 with one try
+	SD       float64 `json:"sd_s"` // 0 after a single measurement
 }
 
-// MeasureProfile measures how long each work takes alone, by workload size and share. The next point is
-// always the one that most reduces the error of the laws fitted to all. The state file gets every
-// measurement at once, so that an interrupted call resumes.
+// MeasureProfile measures how long each work takes alone, by workload size and share. It always measures the
+// point next that most reduces the error of the laws fitted to all measurements. It writes every measurement to
+// the state file at once, so that an interrupted call resumes.
 func MeasureProfile(ctx context.Context, c ProfileConfig) (*Measured, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -98,9 +98,9 @@ func MeasureProfile(ctx context.Context, c ProfileConfig) (*Measured, error) {
 		if err := s.write(c.StateFile); err != nil {
 			return nil, err
 		}
-		m.note(x)
+		m.add(x)
 		if c.Done != nil {
-			left := m.left()
+			left := m.remaining()
 			if c.Budget > 0 {
 				left = max(0, min(left, c.Budget-time.Since(begin)))
 			}
@@ -134,7 +134,7 @@ func (c *ProfileConfig) check() error {
 			}
 		}
 	}
-	most := c.Executor.MostMilliCPU()
+	most := c.Executor.MaxMilliCPU()
 	for _, share := range c.Shares {
 		if !(share >= MinMilliCPU && share <= float64(most)) || share != math.Trunc(share) {
 			return fmt.Errorf("bsp: a share of %v millicores, want whole ones from %d to the %d that there are", share, MinMilliCPU, most)
@@ -145,13 +145,13 @@ func (c *ProfileConfig) check() error {
 
 func sorted(values []float64) []float64 { return slices.Compact(slices.Sorted(slices.Values(values))) }
 
-// measuring is a run of MeasureProfile.
+// measuring is the state of a call of MeasureProfile.
 type measuring struct {
 	ProfileConfig
 	designs  []*profile.Design
 	tries    [][][]float64 // seconds, of shape (task, point, try)
 	measured int
-	overhead time.Duration // of the measurements made now, beside their seconds
+	overhead time.Duration // of this call's measurements, beside their seconds
 	now      int
 }
 
@@ -182,7 +182,7 @@ func newMeasuring(c ProfileConfig, s *profileState) *measuring {
 	return m
 }
 
-// variance returns the variance of the logarithm between the repeats of points, and its degrees of freedom.
+// variance returns the variance of the logarithms between repeats of points, and its degrees of freedom.
 func variance(points [][]float64) (v float64, freedom int) {
 	sum := 0.0
 	for _, tries := range points {
@@ -201,7 +201,7 @@ func variance(points [][]float64) (v float64, freedom int) {
 	return sum / float64(freedom), freedom
 }
 
-// place returns the task and the point of a measurement; task −1 for one that is not on the grid.
+// place returns the task and the point of a measurement; the task is −1 if the measurement is not on the grid.
 func (m *measuring) place(x Measurement) (task, point int) {
 	k := slices.IndexFunc(m.Works, func(w Work) bool { return w.Task == x.Task })
 	i, okSize := slices.BinarySearch(m.Sizes, x.Size)
@@ -218,7 +218,8 @@ func (m *measuring) at(point int) (size, share float64) {
 
 func (m *measuring) total() int { return len(m.Works) * len(m.Sizes) * len(m.Shares) * m.Repeats }
 
-// next returns the point whose measurement helps most, of equal ones the first; task −1 if all are done.
+// next returns the point whose measurement reduces the error most, the first of equal ones; the task is −1 if
+// all are measured.
 func (m *measuring) next() (task, point int) {
 	task, most := -1, 0.0
 	for k, d := range m.designs {
@@ -252,15 +253,15 @@ func (m *measuring) measure(ctx context.Context, k, point int) (x Measurement, e
 	return Measurement{w.Task, w.String(), size, share, d[0].Seconds()}, nil
 }
 
-// note adds a measurement.
-func (m *measuring) note(x Measurement) {
+// add records a measurement.
+func (m *measuring) add(x Measurement) {
 	k, i := m.place(x)
 	m.tries[k][i] = append(m.tries[k][i], x.Seconds)
 	m.designs[k].Measured(i)
 	m.measured++
 }
 
-// error returns the expected error of the tasks' fits together.
+// error returns the expected error of all tasks' fits together.
 func (m *measuring) error() float64 {
 	sum := 0.0
 	for _, d := range m.designs {
@@ -269,8 +270,9 @@ func (m *measuring) error() float64 {
 	return math.Sqrt(sum / float64(len(m.designs)))
 }
 
-// left predicts how long the missing measurements take: by the law of each task, or else by the mean of all.
-func (m *measuring) left() time.Duration {
+// remaining predicts the time of the remaining measurements from each task's law, or else from the mean of all
+// measurements.
+func (m *measuring) remaining() time.Duration {
 	var mean, seconds float64
 	for _, points := range m.tries {
 		for _, tries := range points {

@@ -29,11 +29,11 @@ type lawExecutor struct {
 	replanTime time.Duration // that a re-planning takes
 }
 
-func (e *lawExecutor) Setting() string     { return "by laws" }
-func (e *lawExecutor) MostMilliCPU() int64 { return 24000 }
-func (e *lawExecutor) Close() error        { return nil }
+func (e *lawExecutor) Setting() string    { return "by laws" }
+func (e *lawExecutor) MaxMilliCPU() int64 { return 24000 }
+func (e *lawExecutor) Close() error       { return nil }
 func (e *lawExecutor) Start(_ context.Context, j Job) (Crew, error) {
-	if err := j.Check(e.MostMilliCPU()); err != nil {
+	if err := j.Check(e.MaxMilliCPU()); err != nil {
 		return nil, err
 	}
 	e.started = append(e.started, j)

@@ -10,30 +10,30 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 )
 
-// methods maps the environment's option penalty_model to the corresponding method.
+// methods maps values of the environment's option penalty_model to methods.
 var methods = map[string]Method{
 	gang.PenaltyConstant: RecreateAll,
 	gang.PenaltyPerTask:  RecreateChanged,
 	gang.PenaltyResize:   Resize,
 }
 
-// Report is the result of [Play]. Seconds of the clock are the episode's; wall seconds are the time
-// that the API server took, which costs the episode nothing.
+// Report is the result of [Play]. Clock seconds are time of the episode. Wall seconds are the API server's
+// time, which costs the episode nothing.
 type Report struct {
 	Env        string       `json:"env"`
 	Seed       uint64       `json:"seed"`
 	Method     Method       `json:"method"`
 	Tasks      []string     `json:"tasks"`
-	Jobs       int          `json:"jobs"` // created
+	Jobs       int          `json:"jobs"` // Jobs created
 	Clock      float64      `json:"clock_total_s"`
 	Simulated  float64      `json:"simulated_total_s"`
-	Difference int64        `json:"difference_ns"`         // clock less simulated; 0 where both agree
-	Duration   float64      `json:"duration_s"`            // of the supersteps alone
-	Modelled   float64      `json:"replan_modelled_s"`     // all re-plannings, as the episode counts them
-	ReplanWall float64      `json:"replan_wall_s"`         // the same, measured
-	Measured   float64      `json:"total_with_measured_s"` // duration_s and replan_wall_s
-	Wall       float64      `json:"wall_s"`                // all of the run
-	Steps      []StepReport `json:"supersteps"`            // in order
+	Difference int64        `json:"difference_ns"`         // clock minus simulated seconds; 0 if both agree
+	Duration   float64      `json:"duration_s"`            // of the supersteps only
+	Modelled   float64      `json:"replan_modelled_s"`     // all re-plannings, as the episode charges them
+	ReplanWall float64      `json:"replan_wall_s"`         // all re-plannings, as measured
+	Measured   float64      `json:"total_with_measured_s"` // duration_s plus replan_wall_s
+	Wall       float64      `json:"wall_s"`                // of the whole run
+	Steps      []StepReport `json:"supersteps"`            // in the order of the supersteps
 }
 
 // StepReport is a superstep of a [Report].
@@ -50,9 +50,8 @@ type ReplanReport struct {
 	Wall     float64 `json:"wall_s"`
 }
 
-// Play plays an episode of k8s/GangWindow-v0 in v, a vector of one environment without autoreset,
-// with the decisions of act, and executes each on the API server. If done is not nil, Play calls it
-// after each superstep.
+// Play plays an episode of k8s/GangWindow-v0 in v, a vector of one environment without autoreset. act decides;
+// Play executes each decision on the API server. Play calls done, unless it is nil, after each superstep.
 func Play(ctx context.Context, server kwok.Options, v *envs.Vec, act func(b *envs.Batch, action []float32) error, seed uint64, done func(StepReport)) (_ *Report, err error) {
 	begin := time.Now()
 	b, p, err := reset(ctx, v, seed)
@@ -103,7 +102,7 @@ func Play(ctx context.Context, server kwok.Options, v *envs.Vec, act func(b *env
 	return r, nil
 }
 
-// player translates the environment's last step for the gang.
+// player translates the environment's last step into a superstep of the gang.
 type player struct {
 	task  *gang.Task
 	model *profile.Model
@@ -129,5 +128,5 @@ func (p *player) superstep() Superstep {
 	return s
 }
 
-// seconds rounds as the environment does.
+// seconds converts seconds to a Duration with the environment's rounding.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -19,38 +19,38 @@ type RealConfig struct {
 	Works    []Work // of the profile's tasks, in any order
 	Limit    time.Duration
 	Act      func(b *envs.Batch, action []float32) error
-	Policy   string         // name of Act
+	Policy   string         // name of the policy Act
 	Kwargs   map[string]any // options of the environment
 	Seed     uint64
-	Log      io.Writer // gets the log; nil keeps none
+	Log      io.Writer // receives the log; nil keeps none
 
-	// ModelledCost lets planners plan with the environment's cost of a re-planning throughout. Else they learn from those
-	// that are measured.
+	// ModelledCost makes planners always use the environment's cost of a re-planning. Without it they learn
+	// the cost from measurements.
 	ModelledCost bool
 
 	Done func(RealStep)
 }
 
-// RealReport is the result of [PlayReal]. Seconds of the model are those of the environment's episode.
+// RealReport is the result of [PlayReal]. Model seconds are time of the environment's episode.
 type RealReport struct {
 	RealHeader
-	Planning float64    `json:"planning_s"`        // of the policy, measured
+	Planning float64    `json:"planning_s"`        // of the policy's decisions, measured
 	Replan   float64    `json:"replan_s"`          // all re-plannings, measured
-	Expected float64    `json:"expected_replan_s"` // what planners expected the last superstep's re-planning to cost
+	Expected float64    `json:"expected_replan_s"` // the cost that planners expected for the last superstep's re-planning
 	Duration float64    `json:"duration_s"`        // all supersteps, measured
-	Total    float64    `json:"total_s"`           // the three
-	Model    float64    `json:"model_s"`           // total of the environment, with its cost of re-plannings
-	RMS      float64    `json:"rms_log"`           // root mean square of log measured − log modelled duration, where both are positive
+	Total    float64    `json:"total_s"`           // sum of the three
+	Model    float64    `json:"model_s"`           // total time in the environment, with its cost of re-plannings
+	RMS      float64    `json:"rms_log"`           // root mean square of log(measured / modelled) duration, where both are positive
 	Steps    []RealStep `json:"supersteps"`
 }
 
-// RealHeader is the first line of a log: what is needed to play the episode again.
+// RealHeader is the first line of a log. It holds what a replay needs.
 type RealHeader struct {
 	Env     string         `json:"env"`
 	Kwargs  map[string]any `json:"env_kwargs"`
 	Seed    uint64         `json:"seed"`
 	Policy  string         `json:"policy"`
-	Setting string         `json:"setting"` // of the executor
+	Setting string         `json:"setting"` // setting of the executor
 	Method  Method         `json:"method"`
 	Tasks   []string       `json:"tasks"`
 	Works   []string       `json:"works"` // of the tasks
@@ -65,19 +65,19 @@ type RealStep struct {
 	Replanned bool      `json:"replanned,omitempty"`
 	Changed   int       `json:"changed,omitempty"` // tasks whose shares changed
 	Planning  float64   `json:"planning_s"`        // of the policy
-	Replan    float64   `json:"replan_s"`          // measured; 0 without re-planning
-	Expected  float64   `json:"expected_replan_s"` // cost of a re-planning that a planner planned with
+	Replan    float64   `json:"replan_s"`          // measured; 0 without a re-planning
+	Expected  float64   `json:"expected_replan_s"` // the cost of a re-planning that the planner assumed
 	Seconds   []float64 `json:"seconds"`           // measured, of each task
 	Model     []float64 `json:"model_s"`           // of each task
-	Penalty   float64   `json:"model_penalty_s"`   // of the re-planning, in the model
+	Penalty   float64   `json:"model_penalty_s"`   // of the re-planning, by the model
 }
 
-// Duration returns the measured duration of the superstep: that of its slowest task.
+// Duration returns the measured duration of the superstep, that of its slowest task.
 func (s *RealStep) Duration() float64 { return slices.Max(s.Seconds) }
 
-// PlayReal plays an episode of k8s/GangWindow-v0 in v, a vector of one environment without autoreset, with
-// the decisions of c.Act, and executes each superstep on c.Executor: the shares are those of the
-// environment, and so are the workload sizes; durations and the time of re-plannings are measured.
+// PlayReal plays an episode of k8s/GangWindow-v0 in v, a vector of one environment without autoreset. c.Act
+// decides, and c.Executor executes each superstep. Shares and workload sizes are the environment's; task
+// durations and the time of re-plannings are measured.
 func PlayReal(ctx context.Context, c RealConfig, v *envs.Vec) (_ *RealReport, err error) {
 	b, p, err := reset(ctx, v, c.Seed)
 	if err != nil {
@@ -92,7 +92,7 @@ func PlayReal(ctx context.Context, c RealConfig, v *envs.Vec) (_ *RealReport, er
 	if job.Works, err = worksOf(r.Tasks, c.Works); err != nil {
 		return nil, err
 	}
-	if most, want := c.Executor.MostMilliCPU(), int64(p.model.Config().TotalMilliCPU); want > most {
+	if most, want := c.Executor.MaxMilliCPU(), int64(p.model.Config().TotalMilliCPU); want > most {
 		return nil, fmt.Errorf("bsp: option total_cpu_m is %d, want at most the %d that there are", want, most)
 	}
 	for _, w := range job.Works {
@@ -141,8 +141,8 @@ func PlayReal(ctx context.Context, c RealConfig, v *envs.Vec) (_ *RealReport, er
 	return r, nil
 }
 
-// replanCost estimates what a re-planning costs, by the method of the run: the mean of those measured, and of what the
-// environment charges for one, which counts as much as one measurement.
+// replanCost estimates the cost of a re-planning by the run's method. It is the mean of the measured costs and
+// of the environment's cost, which counts as one measurement.
 type replanCost struct {
 	prior, sum float64
 	n          int
@@ -181,7 +181,7 @@ func worksOf(tasks []string, works []Work) ([]Work, error) {
 	return all, nil
 }
 
-// execute does what the environment's last step decided.
+// execute carries out the decision of the environment's last step.
 func (s *RealStep) execute(ctx context.Context, crew Crew, p *player) error {
 	last := p.task.Last()
 	s.MilliCPU, s.Model, s.Penalty = p.shares(), slices.Clone(last.Durations), last.Penalty
@@ -202,7 +202,7 @@ func (s *RealStep) execute(ctx context.Context, crew Crew, p *player) error {
 	return nil
 }
 
-// sum sums up the supersteps.
+// sum computes the totals over the supersteps.
 func (r *RealReport) sum() {
 	squares, n := 0.0, 0
 	for _, s := range r.Steps {

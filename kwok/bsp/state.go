@@ -16,15 +16,15 @@ import (
 // profileStateVersion is the version of the file's layout.
 const profileStateVersion = 1
 
-// profileState holds the measurements of a profile. Its file is replaced as a whole after each, so that it
-// is consistent however the process ends.
+// profileState holds the measurements of a profile. Its file is replaced atomically after each measurement, so
+// that it stays consistent if the process dies.
 type profileState struct {
 	Version      int           `json:"version"`
-	Setting      string        `json:"setting"`      // of the executor
-	Measurements []Measurement `json:"measurements"` // in their order
+	Setting      string        `json:"setting"`      // setting of the executor
+	Measurements []Measurement `json:"measurements"` // in the order of measurement
 }
 
-// Measurement is the duration of a work on a share.
+// Measurement is the duration of a work with a share.
 type Measurement struct {
 	Task     string  `json:"task"`
 	Work     string  `json:"work"` // as [Work.String] gives it
@@ -33,7 +33,7 @@ type Measurement struct {
 	Seconds  float64 `json:"seconds"`
 }
 
-// openProfileState reads the file of measurements by a setting, or starts one.
+// openProfileState reads the file of measurements of a setting, or starts a new one.
 func openProfileState(path, setting string, works []Work) (*profileState, error) {
 	s := &profileState{Version: profileStateVersion, Setting: setting, Measurements: []Measurement{}}
 	text, err := os.ReadFile(path)
@@ -70,7 +70,7 @@ func (s *profileState) write(path string) error {
 	return models.WriteFileAtomic(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
 }
 
-// WriteCSV writes the means of the measured points, as package profile reads them.
+// WriteCSV writes the means of the measured points in the format that package profile reads.
 func (m *Measured) WriteCSV(w io.Writer) error {
 	rows := [][]string{{"Task Name", "Workload Size", "CPU Shares", "Duration"}}
 	text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Work is the real work of a task: a stressor of stress-ng, whose operations are proportional to the
+// Work is the work of a real task: a stress-ng stressor, whose number of operations is proportional to the
 // workload size.
 type Work struct {
 	Task string  // name of the stressor
 	Ops  float64 // operations for a workload of size 1
 }
 
-// Bounds of work.
+// Limits of work.
 const (
 	maxOps   = 1e8 // of a superstep, by stress-ng
 	maxTasks = 256
@@ -30,8 +30,8 @@ var unitOps = map[string]float64{
 
 var stressorName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// ParseWorks reads works given as NAME or NAME:OPS, each of one stressor of stress-ng and its
-// operations for a workload of size 1.
+// ParseWorks reads works of the form NAME or NAME:OPS: a stress-ng stressor and its operations for a workload
+// of size 1.
 func ParseWorks(texts []string) ([]Work, error) {
 	if len(texts) == 0 || len(texts) > maxTasks {
 		return nil, fmt.Errorf("bsp: %d workloads, want 1 to %d", len(texts), maxTasks)
@@ -58,10 +58,10 @@ func ParseWorks(texts []string) ([]Work, error) {
 	return works, nil
 }
 
-// String returns w as [ParseWorks] reads it.
+// String returns w in the form that [ParseWorks] reads.
 func (w Work) String() string { return w.Task + ":" + strconv.FormatFloat(w.Ops, 'g', -1, 64) }
 
-// Count returns the operations of a workload of a size: at least 1.
+// Count returns the number of operations for a workload size, at least 1.
 func (w Work) Count(size float64) (int64, error) {
 	n := math.Round(w.Ops * size)
 	if !(n <= maxOps) {
@@ -70,8 +70,8 @@ func (w Work) Count(size float64) (int64, error) {
 	return int64(max(n, 1)), nil
 }
 
-// Args returns the arguments of stress-ng but the last, the number of operations: an instance for each
-// core that is on line, files in folder temp.
+// Args returns the arguments of stress-ng except the last, the number of operations. stress-ng runs an instance
+// on each online core and keeps its files in folder temp.
 func (w Work) Args(temp string) []string {
 	return []string{"--quiet", "--oomable", "--temp-path", temp, "--" + w.Task, "0", "--" + w.Task + "-ops"}
 }

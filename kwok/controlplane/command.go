@@ -26,18 +26,18 @@ import (
 // tokenEnv names the environment variable that holds the bearer token.
 const tokenEnv = "KUBERNASIUM_TOKEN"
 
-// Settings of Go's garbage collector, unless GOGC and GOMEMLIMIT say otherwise: a third less CPU
-// for each pod than with 100 %, and a bound, without which the heap grows to several GB.
+// Settings of Go's garbage collector, unless GOGC and GOMEMLIMIT override them. They cost a third less CPU per
+// pod than 100 %, and limit the heap, which otherwise grows to several GB.
 const (
 	gcPercent   = 400
 	memoryLimit = 1 << 30
 )
 
-// linkedCommit is the commit with its date where the linker sets it, as for wheels, which Go builds without version
-// control: -ldflags "-X 'main.linkedCommit=abc of 2030-01-02T03:04:05Z'".
+// linkedCommit is the commit with its date if the linker sets it. Wheels need it, because Go builds them
+// without version control: -ldflags "-X 'main.linkedCommit=abc of 2030-01-02T03:04:05Z'".
 var linkedCommit string
 
-// options are the flags.
+// options holds the values of the flags.
 type options struct {
 	plane         plane.Config
 	listen        string
@@ -79,13 +79,13 @@ func newCommand() *cobra.Command {
 	f.StringVar(&o.clock, "clock", "real", "KWOK's clock: real, or stepped by POST "+plane.ClockPath)
 	f.StringArrayVar(&o.extra, "extra", nil, "COMPONENT:--FLAG, a further flag of kube-apiserver, kube-scheduler or kube-controller-manager; may be repeated")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug (with the components' own logs), info, warn or error")
-	f.Bool("version", false, "print the versions of this program and of its components") // Kubernetes' libraries define one of another type
+	f.Bool("version", false, "print the versions of this program and of its components") // Kubernetes' libraries define a flag of another type
 	f.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop at the end of stdin, so that the control plane ends with the process that started it")
 	cmd.AddCommand(newHealth())
 	return cmd
 }
 
-// token returns the bearer token of clients, or "" if one is to be generated.
+// token returns the bearer token of clients, or "" if the plane generates one.
 func (o *options) token() (string, error) {
 	if o.tokenFile == "" {
 		return os.Getenv(tokenEnv), nil
@@ -157,10 +157,10 @@ func (o *options) complete() error {
 	return nil
 }
 
-// ready is the line for the parent process when the control plane is ready.
+// ready is the line that tells the parent process that the control plane is ready.
 type ready struct {
 	URL        string            `json:"url"`        // of the API server, from this machine
-	Kubeconfig string            `json:"kubeconfig"` // file, which holds the token
+	Kubeconfig string            `json:"kubeconfig"` // path of the file, which holds the token
 	DataDir    string            `json:"data_dir"`
 	PID        int               `json:"pid"`
 	Components []string          `json:"components"`
@@ -169,7 +169,7 @@ type ready struct {
 	Seconds    float64           `json:"seconds"`  // from the start of the process until ready
 }
 
-// run starts the control plane and waits until ctx or stdin ends, or a component.
+// run starts the control plane and waits until ctx, stdin or a component ends.
 func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	begin := time.Now()
 	if err := o.complete(); err != nil {
@@ -191,7 +191,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	if o.exitWithStdin {
 		// The goroutine ends with the process: a read of stdin cannot be interrupted.
 		go func() {
-			_, _ = io.Copy(io.Discard, stdin) // only its end matters
+			_, _ = io.Copy(io.Discard, stdin) // only the end of stdin matters
 			cancel()
 		}()
 	}
@@ -219,8 +219,8 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	return errors.Join(err, p.Stop())
 }
 
-// logger returns our logger. Messages of Kubernetes' components appear at level debug only: they
-// report their clients' ends and our stop as errors. Errors that end the process always appear.
+// logger returns our logger. Messages of Kubernetes' components appear only at level debug, because they report
+// disconnected clients and our own stop as errors. Errors that end the process always appear.
 func (o *options) logger(stderr io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -238,8 +238,7 @@ func (o *options) logger(stderr io.Writer) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})), nil
 }
 
-// versionText returns the output of --version: the module, its commit with date, Go, and the
-// components.
+// versionText returns the output of --version: the module, its commit and date, Go, and the components.
 func versionText() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// newHealth returns the command that checks whether a running control plane is ready: images FROM
-// scratch have no other program for a health check.
+// newHealth returns the command that checks whether a running control plane is ready. Images FROM scratch have
+// no other program for a health check.
 func newHealth() *cobra.Command {
 	var kubeconfig, server string
 	var timeout time.Duration

@@ -18,7 +18,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	context.AfterFunc(ctx, stop) // the second signal has its usual effect
+	context.AfterFunc(ctx, stop) // a second signal ends the process
 	cmd := newCommand()
 	cmd.SetIn(os.Stdin)
 	cmd.SetOut(os.Stdout)

@@ -1,6 +1,6 @@
-// Package extension serves the calls of an API server to an extension, such as an aggregated API or
-// an admission webhook. It uses HTTPS with a certificate made at the start; the API server gets its
-// authority.
+// Package extension serves the requests of an API server to an extension, such as an aggregated API or an
+// admission webhook. It uses HTTPS with a certificate that it makes at its start; the API server trusts the
+// certificate's authority.
 package extension
 
 import (
@@ -21,22 +21,22 @@ import (
 )
 
 const (
-	validity      = 10 * 365 * 24 * time.Hour // of the certificate, which lives as long as the process
-	headerTimeout = 10 * time.Second          // of a request
-	closeTimeout  = 5 * time.Second           // for requests under way
+	validity      = 10 * 365 * 24 * time.Hour // validity of the certificate, which lives as long as the process
+	headerTimeout = 10 * time.Second          // time limit of a request
+	closeTimeout  = 5 * time.Second           // for running requests to finish
 )
 
 // Config configures a Server.
 type Config struct {
 	Listen    string         // default: 127.0.0.1 and a free port
-	Names     []string       // host names and addresses that the API server calls
-	ClientCAs *x509.CertPool // of the certificates that callers must have; nil asks for none
+	Names     []string       // host names and addresses at which the API server calls
+	ClientCAs *x509.CertPool // authority of the certificates that callers must present; nil asks for none
 	Handler   http.Handler
 }
 
 // A Server is a running server.
 type Server struct {
-	CABundle []byte // PEM: the authority of its certificate
+	CABundle []byte // PEM of the authority of its certificate
 	Port     int
 
 	http  *http.Server

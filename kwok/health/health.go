@@ -11,15 +11,15 @@ import (
 // A Check is a named condition.
 type Check struct {
 	Name string
-	Err  func() error // nil while it holds
+	Err  func() error // returns nil while the condition holds
 }
 
-// ErrUnsynced is returned by checks while the caches do not hold the API server's objects yet.
+// ErrUnsynced is returned by checks until the caches hold the API server's objects.
 var ErrUnsynced = errors.New("the API server's objects are not listed yet")
 
-// Register adds GET /livez and /readyz to mux. The status is 200 while all checks hold, and
-// otherwise 500; then Kubernetes restarts the container, or sends it no requests. With ?verbose,
-// and if a check fails, the body has a line for each check: [+]NAME ok, or [-]NAME failed: REASON.
+// Register adds GET /livez and /readyz to mux. They return 200 while all checks pass, and 500 otherwise; then
+// Kubernetes restarts the container, or sends it no requests. With ?verbose, or if a check fails, the body has
+// a line for each check: [+]NAME ok, or [-]NAME failed: REASON.
 func Register(mux *http.ServeMux, live, ready []Check) {
 	mux.HandleFunc("GET /livez", answer("livez", live))
 	mux.HandleFunc("GET /readyz", answer("readyz", ready))
@@ -46,6 +46,6 @@ func answer(name string, checks []Check) http.HandlerFunc {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body)) // the client may be gone
+		_, _ = w.Write([]byte(body)) // the client may have disconnected
 	}
 }

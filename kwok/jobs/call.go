@@ -21,13 +21,13 @@ func (s *Space) Create(ctx context.Context, j *batchv1.Job) error {
 	return call(ctx, "create job "+j.Name, func(ctx context.Context, again bool) error {
 		_, err := s.client.BatchV1().Jobs(s.namespace).Create(ctx, j, metav1.CreateOptions{})
 		if again && apierrors.IsAlreadyExists(err) {
-			return nil // the first request was carried out after all
+			return nil // the server had carried out the first request
 		}
 		return err
 	})
 }
 
-// Resume lets suspended Jobs start.
+// Resume unsuspends Jobs.
 func (s *Space) Resume(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		err := call(ctx, "resume job "+name, func(ctx context.Context, _ bool) error {
@@ -71,10 +71,9 @@ func (s *Space) PatchPod(ctx context.Context, name string, patch any, subresourc
 	})
 }
 
-// call makes a request, and retries while the API server exists but cannot serve it, such as when
-// its etcd is too slow on a busy machine. An error wraps [cluster.ErrUnavailable] if there is no
-// API server. When ctx ends, call returns only after the reply: an abandoned request may be carried
-// out later, after its result was looked for in vain.
+// call makes a request, and retries while the API server exists but cannot serve it, for example when its etcd
+// is too slow on a busy machine. An error wraps [cluster.ErrUnavailable] if there is no API server. When ctx
+// ends, call still waits for the reply: the server might carry out an abandoned request later.
 func call(ctx context.Context, what string, request func(ctx context.Context, again bool) error) error {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -94,13 +93,13 @@ func call(ctx context.Context, what string, request func(ctx context.Context, ag
 		case <-time.After(pause):
 		case <-asking.Done():
 			return err
-		case <-ctx.Done(): // see above
+		case <-ctx.Done(): // see the comment of call
 		}
 	}
 }
 
-// Unavailable returns an error that also wraps [cluster.ErrUnavailable] if err, of a request with
-// ctx, is no reply of an API server.
+// Unavailable returns an error that also wraps [cluster.ErrUnavailable] if err, the error of a request with
+// ctx, is not a reply of an API server.
 func Unavailable(ctx context.Context, err error) error {
 	var status apierrors.APIStatus
 	if err == nil || errors.As(err, &status) || ctx.Err() != nil {

@@ -1,5 +1,5 @@
-// Package jobs runs batch/v1 Jobs in a namespace of an API server and waits, by watches, until
-// their pods run, they are complete, or they are gone.
+// Package jobs runs batch/v1 Jobs in a namespace of an API server and watches them until their pods run, they
+// are complete, or they are gone.
 package jobs
 
 import (
@@ -26,20 +26,20 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// LabelSpace is the label of this package's namespaces and nodes, and the key of these nodes'
-// taints. Its value on nodes is the namespace.
+// LabelSpace labels the namespaces and nodes that this package creates, and is the key of these nodes' taints.
+// Its value on nodes is the namespace.
 const LabelSpace = "kubernasium.io/jobs"
 
-// Hold is the value of the annotation [stages.Duration] of a pod that runs until the annotation
-// changes: a century.
+// Hold is the value of the annotation [stages.Duration] for a pod that runs until the annotation changes: a
+// century.
 const Hold = "876000h"
 
 const (
-	callTimeout     = time.Minute     // of a call and its repetitions; one takes milliseconds on an idle machine
-	defaultPatience = 5 * time.Minute // images may have to be pulled; simulated pods take milliseconds
+	callTimeout     = time.Minute     // of a call and its retries; a call takes milliseconds on an idle machine
+	defaultPatience = 5 * time.Minute // nodes may have to pull images; simulated pods take milliseconds
 	closeTimeout    = 2 * time.Minute
-	firstPause      = 100 * time.Millisecond // before a request is repeated; doubled each time
-	goneEvery       = 100 * time.Millisecond // how often to look whether a namespace is gone
+	firstPause      = 100 * time.Millisecond // before the first retry; doubled each time
+	goneEvery       = 100 * time.Millisecond // interval of checks whether a namespace is gone
 )
 
 // ErrTimeout is wrapped by errors of waits that exceed a Space's Patience.
@@ -50,12 +50,12 @@ var ErrFailed = errors.New("jobs: a job failed")
 
 // A Space is a namespace with Jobs, which it watches. Several goroutines may call its methods.
 type Space struct {
-	// Patience bounds a wait; default 5 minutes.
+	// Patience limits a wait; default 5 minutes.
 	Patience time.Duration
 
 	client    kubernetes.Interface
 	namespace string
-	made      bool // this package made the namespace
+	made      bool // this package created the namespace
 	nodes     bool // nodes were added
 	factory   informers.SharedInformerFactory
 	jobs      batchlisters.JobNamespaceLister
@@ -64,11 +64,11 @@ type Space struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change
-	failing error         // of a watch; nil while all work
+	failing error         // error of a watch; nil while all work
 }
 
-// Open watches the Jobs and pods of a namespace, which it makes if it does not exist. With
-// namespace "" it makes one with a new name that begins with prefix.
+// Open watches the Jobs and pods of a namespace, which it creates if it does not exist. For namespace "" it
+// creates one with a new name that begins with prefix.
 func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space, error) {
 	client, err := kwok.Connect(ctx, o)
 	if err != nil {
@@ -79,7 +79,7 @@ func Open(ctx context.Context, o kwok.Options, prefix, namespace string) (*Space
 		return nil, err
 	}
 	if err := s.watch(ctx); err != nil {
-		if namespace == "" { // nothing else uses it
+		if namespace == "" { // no other object has this name
 			err = errors.Join(err, s.Close())
 		}
 		return nil, err
@@ -111,8 +111,8 @@ func (s *Space) watch(ctx context.Context) error {
 	return nil
 }
 
-// ensureNamespace makes the namespace unless it exists, and waits for the end of one that is being
-// deleted. As in call, requests outlive ctx: an abandoned one could leave a namespace behind.
+// ensureNamespace creates the namespace unless it exists, and waits for the end of a terminating one. As in
+// call, requests outlive ctx: an abandoned one could leave a namespace behind.
 func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) error {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -123,7 +123,7 @@ func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) e
 	for {
 		ns, err := s.namespaceOf(asking, meta)
 		switch {
-		case namespace != "" && apierrors.IsAlreadyExists(err): // made in between
+		case namespace != "" && apierrors.IsAlreadyExists(err): // created in between
 		case err != nil:
 			return fmt.Errorf("create namespace %s: %w", namespace, err)
 		case ns.DeletionTimestamp == nil:
@@ -141,7 +141,8 @@ func (s *Space) ensureNamespace(ctx context.Context, prefix, namespace string) e
 	}
 }
 
-// namespaceOf returns the namespace, or makes it: those who may use it need not be permitted to make it.
+// namespaceOf returns the namespace, or creates it. A user of an existing namespace needs no right to create
+// one.
 func (s *Space) namespaceOf(ctx context.Context, meta metav1.ObjectMeta) (*corev1.Namespace, error) {
 	if meta.Name != "" {
 		ns, err := s.client.CoreV1().Namespaces().Get(ctx, meta.Name, metav1.GetOptions{})
@@ -152,7 +153,7 @@ func (s *Space) namespaceOf(ctx context.Context, meta metav1.ObjectMeta) (*corev
 	return s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
 }
 
-// follow wakes waits at every change that an informer sees, and at its failures.
+// follow wakes waits at every change that an informer reports, and at its failures.
 func (s *Space) follow(i cache.SharedIndexInformer) error {
 	note := func() {
 		s.mu.Lock()
@@ -163,7 +164,7 @@ func (s *Space) follow(i cache.SharedIndexInformer) error {
 	}
 	err := i.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return // it lists again
+			return // the informer lists again
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -195,8 +196,8 @@ func (s *Space) Namespace() string { return s.namespace }
 // Client returns the client of the API server.
 func (s *Space) Client() kubernetes.Interface { return s.client }
 
-// AddNode adds a node that KWOK manages, for pods of this space only: those that [Space.Place] has
-// prepared. It keeps a node of that name that the space has added before.
+// AddNode adds a node that KWOK manages, for pods of this space only: those that [Space.Place] has prepared. It
+// keeps a node of that name that the space added before.
 func (s *Space) AddNode(ctx context.Context, name string, allocatable cluster.Resources, pods int64) error {
 	s.mu.Lock()
 	s.nodes = true
@@ -240,7 +241,7 @@ func (s *Space) Place(spec *corev1.PodSpec, node string) {
 	if *wanted == nil {
 		*wanted = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
 	}
-	for i := range (*wanted).NodeSelectorTerms { // one of them must match
+	for i := range (*wanted).NodeSelectorTerms { // one of the terms must match
 		term := &(*wanted).NodeSelectorTerms[i]
 		term.MatchFields = append(term.MatchFields, corev1.NodeSelectorRequirement{
 			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
@@ -251,7 +252,7 @@ func (s *Space) Place(spec *corev1.PodSpec, node string) {
 	})
 }
 
-// Job returns a Job as last seen, or nil. The caller must not change it.
+// Job returns the latest version of a Job, or nil. The caller must not change it.
 func (s *Space) Job(name string) *batchv1.Job {
 	j, err := s.jobs.Get(name)
 	if err != nil {
@@ -274,14 +275,14 @@ func (s *Space) Names(label string) []string {
 	return names
 }
 
-// Pods returns the pods of a Job as last seen. The caller must not change them.
+// Pods returns the latest versions of a Job's pods. The caller must not change them.
 func (s *Space) Pods(job string) []*corev1.Pod {
 	pods, _ := s.pods.List(labels.SelectorFromSet(labels.Set{batchv1.JobNameLabel: job})) // as in Names
 	return pods
 }
 
-// Close ends the watches, and deletes the space's nodes and, if this package made it, the namespace
-// with its contents.
+// Close stops the watches, and deletes the space's nodes and, if this package created it, the namespace with
+// its contents.
 func (s *Space) Close() error {
 	s.unwatch()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -295,7 +296,7 @@ func (s *Space) Close() error {
 	if s.made {
 		ignore("delete namespace "+s.namespace, s.client.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}))
 	}
-	if s.nodes { // those who use nodes that exist need not be permitted to delete any
+	if s.nodes { // a user of existing nodes needs no right to delete nodes
 		ignore("delete nodes", s.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: LabelSpace + "=" + s.namespace}))
 	}
 	return errors.Join(errs...)

@@ -13,8 +13,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Running waits until all pods of the Jobs run and are ready, and returns them by Job. It returns an
-// error if a Job fails.
+// Running waits until all pods of the Jobs run and are ready, and returns them by Job. It returns an error if a
+// Job fails.
 func (s *Space) Running(ctx context.Context, names ...string) (map[string][]*corev1.Pod, error) {
 	running := map[string][]*corev1.Pod{}
 	err := s.Wait(ctx, func() (string, error) {
@@ -79,16 +79,15 @@ func (s *Space) Gone(ctx context.Context, names ...string) error {
 	})
 }
 
-// probeEvery is the interval at which a wait checks that the API server exists; maxProbes checks
-// may fail.
+// probeEvery is the interval at which a wait checks that the API server exists; it gives up after maxProbes
+// failures.
 const (
 	probeEvery = 3 * time.Second
 	maxProbes  = 2
 )
 
-// Wait waits until met, called after every change, names nothing that is missing or returns an
-// error. It fails with ErrTimeout after Patience, and with [cluster.ErrUnavailable] when the API
-// server is gone.
+// Wait calls met after every change, until met reports nothing missing or returns an error. Wait fails with
+// ErrTimeout after Patience, and with [cluster.ErrUnavailable] when the API server is gone.
 func (s *Space) Wait(ctx context.Context, met func() (missing string, err error)) error {
 	timer, ticker := time.NewTimer(s.Patience), time.NewTicker(probeEvery)
 	defer timer.Stop()

@@ -1,4 +1,4 @@
-// Package k8sversion says which versions of Kubernetes are supported.
+// Package k8sversion defines the supported versions of Kubernetes.
 package k8sversion
 
 import (
@@ -13,20 +13,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Supported versions of Kubernetes: the version of our Kubernetes modules, and the next, because a
-// component may be one minor version older than the API server.
+// Supported versions of Kubernetes: the version of our Kubernetes modules and the next one, because a component
+// may be one minor version older than the API server.
 const (
-	OldestMinor = 36 // of 1.36
+	OldestMinor = 36 // 1.36
 	NewestMinor = 37
 )
 
-const timeout = 30 * time.Second // of the request
+const timeout = 30 * time.Second // time limit of the request
 
 // ErrVersion is wrapped by the error of Check about an unsupported version.
 var ErrVersion = fmt.Errorf("k8sversion: unsupported version of Kubernetes, want 1.%d to 1.%d", OldestMinor, NewestMinor)
 
-// Check returns an error that wraps [ErrVersion] unless an API server's version v is
-// supported.
+// Check returns an error that wraps [ErrVersion] unless the API server's version v is supported.
 func Check(v apiversion.Info) error {
 	major, _ := strconv.Atoi(v.Major)
 	minor, _ := strconv.Atoi(strings.TrimSuffix(v.Minor, "+")) // providers append a plus sign
@@ -39,8 +38,8 @@ func Check(v apiversion.Info) error {
 	return fmt.Errorf("%w: the API server has %s", ErrVersion, v.GitVersion)
 }
 
-// CheckServer asks an API server for its version, and returns what [Check] says of it, or why there is
-// no answer. Much works on other versions: programs warn.
+// CheckServer asks an API server for its version and returns the result of [Check], or the error of the
+// request. Much works on other versions, so callers only warn.
 func CheckServer(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
-// Names of GPUs in objects.
+// Names of GPU resources, annotations and labels in objects.
 const (
 	nvidiaGPU     = "nvidia.com/gpu"
 	nvidiaProduct = "nvidia.com/gpu.product"
@@ -24,7 +24,7 @@ const (
 	openbModel    = "alibabacloud.com/gpu-card-model"
 	openbIndex    = "alibabacloud.com/gpu-index"
 
-	// The names that package kwok writes.
+	// Names that package kwok writes.
 	ownCount   = "kubernasium.io/gpus"
 	ownMilli   = "kubernasium.io/milli-gpu"
 	ownModel   = "kubernasium.io/gpu-model"
@@ -37,7 +37,7 @@ const defaultMaxPods = 110
 // Capacity is a node's capacity for pods.
 type Capacity struct {
 	cluster.Resources
-	MaxPods int // most pods; 0 is none
+	MaxPods int // maximum number of pods; 0 is none
 	GPUs    int // devices, each of 1000 thousandths
 	Model   string
 }
@@ -84,10 +84,9 @@ func devicesOf(n *corev1.Node, have corev1.ResourceList) (int64, error) {
 	return count.Value(), nil
 }
 
-// Requests returns the CPU and memory that a pod's containers request, and the amounts that the
-// score of NodeResourcesFit counts, with its defaults for containers that request none. For a
-// container that is being resized it takes the maximum of the desired, allocated and actual
-// requests, as kube-scheduler does.
+// Requests returns the CPU and memory that a pod's containers request, and the amounts that the score of
+// NodeResourcesFit counts, which has defaults for containers without requests. For a container that is being
+// resized it takes the maximum of the desired, allocated and actual requests, as kube-scheduler does.
 func Requests(p *corev1.Pod) (stated, counted cluster.Resources) {
 	amounts := func(missing corev1.ResourceList) cluster.Resources {
 		r := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{NonMissingContainerRequests: missing, UseStatusResources: true})
@@ -131,7 +130,7 @@ func GPUs(p *corev1.Pod) (gpus, milli int32, models string, err error) {
 	return 0, 0, "", nil
 }
 
-// Devices returns the devices of its node that a bound pod has, or nil if it does not state them.
+// Devices returns the node's devices that a bound pod has, or nil if the pod does not state them.
 func Devices(p *corev1.Pod) ([]int, error) {
 	for _, names := range []struct{ key, join string }{{ownDevices, ","}, {openbIndex, "-"}} {
 		text := p.Annotations[names.key]
@@ -151,8 +150,8 @@ func Devices(p *corev1.Pod) ([]int, error) {
 	return nil, nil
 }
 
-// DeviceAnnotation returns the annotation that a binding uses to state the pod's devices, in the
-// notation of the pod's request.
+// DeviceAnnotation returns the annotation with which a binding states the pod's devices, in the notation of the
+// pod's request.
 func DeviceAnnotation(p *corev1.Pod, devices []int) (key, value string) {
 	key, join := ownDevices, ","
 	if _, ok := p.Annotations[openbMilli]; ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
-// points is a set of extension points of the scheduling framework, of those that matter here.
+// points is a set of those extension points of the scheduling framework that matter here.
 type points uint8
 
 const (
@@ -44,16 +44,16 @@ func (p points) String() string {
 
 // known is a plugin that a configuration may name.
 type known struct {
-	does    points // where the plugin acts
-	needs   points // where it must be enabled if it is enabled at score
+	does    points // extension points where the plugin acts
+	needs   points // extension points that it needs if it is enabled at score
 	why     string
-	weight  int32 // by default; 0 is not a default plugin at score
+	weight  int32 // default weight; 0 is not a default plugin at score
 	policy  bool  // one of gpushare.PolicyNames
-	ignored bool  // it has no effect here
+	ignored bool  // has no effect here
 
-	as       string             // name of the plugin in package gpu, if it differs
-	strategy *gpushare.Strategy // of NodeResourcesFit, for a plugin that is now one of its strategies
-	refused  bool               // it may be disabled only
+	as       string             // name of the plugin in package gpushare, if it differs
+	strategy *gpushare.Strategy // of NodeResourcesFit, for a plugin that has become one of its strategies
+	refused  bool               // may only be disabled
 }
 
 const gpuShare = "GpuShare"
@@ -106,12 +106,12 @@ type scheduler struct {
 	reserve string // the plugin that chooses devices, or ""
 }
 
-// ReadConfig reads a KubeSchedulerConfiguration of the version v1, or of v1beta1, which Simon uses.
-// It knows kube-scheduler's plugins that are on by default in that version, the policies of package
-// gpu by name, and Simon's plugins.
+// ReadConfig reads a KubeSchedulerConfiguration of version v1, or of v1beta1, which Simon uses. It accepts
+// kube-scheduler's plugins that are on by default in that version, the policies of package gpushare by name,
+// and Simon's plugins.
 //
-// It is an error if a plugin is unknown, or is enabled at score but not at an extension point that
-// it needs: kube-scheduler would run and place nothing.
+// It is an error if a plugin is unknown, or is enabled at score but not at an extension point that it needs:
+// kube-scheduler would start and place no pod.
 func ReadConfig(path string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -171,7 +171,7 @@ type enabled struct {
 	weight int32
 }
 
-// profileState lists the plugins of a profile in the order in which they run.
+// profileState lists the plugins of a profile in execution order.
 type profileState []enabled
 
 func (s profileState) find(name string) int {
@@ -224,7 +224,7 @@ func knownNames() string {
 	return strings.Join(names, ", ")
 }
 
-// parseProfile reads a profile of the version v1, or of an old one.
+// parseProfile reads a profile of version v1, or of an older one.
 func parseProfile(p *configv1.KubeSchedulerProfile, old bool) (scheduler, error) {
 	var s profileState
 	defaults := gpushare.KubePlugins
@@ -256,7 +256,7 @@ func parseProfile(p *configv1.KubeSchedulerProfile, old bool) (scheduler, error)
 	return s.scheduler(p.PluginConfig)
 }
 
-// apply disables and enables plugins by a set. Filters decide what is possible and stay on.
+// apply disables and enables the plugins of a set. Filters stay on, because they decide where a pod can run.
 func (s *profileState) apply(set *configv1.PluginSet, at points) error {
 	for _, d := range set.Disabled {
 		if at == filter && d.Name != "*" {
@@ -274,7 +274,7 @@ func (s *profileState) apply(set *configv1.PluginSet, at points) error {
 	return nil
 }
 
-// scheduler checks that plugins are enabled where they need to be.
+// scheduler checks that plugins are enabled at all extension points that they need.
 func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error) {
 	out := scheduler{profile: gpushare.Profile{Devices: "BestFit"}}
 	strategy, err := fitStrategy(args)
@@ -311,8 +311,8 @@ func (s profileState) scheduler(args []configv1.PluginConfig) (scheduler, error)
 	return out, nil
 }
 
-// fitStrategy reads the arguments of NodeResourcesFit, the only arguments of kube-scheduler's
-// plugins that are simulated.
+// fitStrategy reads the arguments of NodeResourcesFit. No other arguments of kube-scheduler's plugins are
+// simulated.
 func fitStrategy(args []configv1.PluginConfig) (*gpushare.Strategy, error) {
 	var out *gpushare.Strategy
 	for _, a := range args {
@@ -357,8 +357,8 @@ func fitStrategy(args []configv1.PluginConfig) (*gpushare.Strategy, error) {
 	return out, nil
 }
 
-// Profiles returns the profile of each scheduler that the pods of w name. It is an error if a
-// scheduler has no profile, or if pods request GPUs and no plugin chooses their devices.
+// Profiles returns the profiles of the schedulers that the pods of w name. It is an error if a scheduler has no
+// profile, or if pods request GPUs and no plugin chooses their devices.
 func (c *Config) Profiles(w *Workload) ([]gpushare.Profile, error) {
 	var profiles []gpushare.Profile
 	for _, name := range w.Schedulers {

@@ -43,7 +43,7 @@ func (c *converter) constraints(p *corev1.Pod, r *gpushare.Request) error {
 	return c.spread(p, r)
 }
 
-// Terms are a pod's requirements and preferences for nodes.
+// Terms holds a pod's requirements and preferences for nodes.
 type Terms struct {
 	pod       *corev1.Pod
 	required  nodeaffinity.RequiredNodeAffinity
@@ -62,7 +62,7 @@ func ReadTerms(p *corev1.Pod) (*Terms, error) {
 	return t, nil
 }
 
-// Refusal returns why a node cannot run the pod, whatever is free there, or "".
+// Refusal returns why a node cannot run the pod, regardless of its free resources, or "".
 func (t *Terms) Refusal(n *corev1.Node) (string, error) {
 	match, err := t.required.Match(n)
 	switch {
@@ -81,7 +81,7 @@ func (t *Terms) Refusal(n *corev1.Node) (string, error) {
 	return "", nil
 }
 
-// Taints counts the node's taints PreferNoSchedule that the pod does not tolerate.
+// Taints counts the node's PreferNoSchedule taints that the pod does not tolerate.
 func (t *Terms) Taints(n *corev1.Node) (count int64) {
 	for i := range n.Spec.Taints {
 		if taint := &n.Spec.Taints[i]; taint.Effect == corev1.TaintEffectPreferNoSchedule && !t.tolerates(taint) {
@@ -109,7 +109,7 @@ func (t *Terms) Affinity(n *corev1.Node) int64 {
 	return t.preferred.Score(n)
 }
 
-// Images returns the nodes' scores of ImageLocality, or nil if all are 0.
+// Images returns the nodes' ImageLocality scores, or nil if all are 0.
 func Images(p *corev1.Pod, nodes []*corev1.Node) []int64 {
 	spec := slices.Concat(p.Spec.InitContainers, p.Spec.Containers)
 	var have [][]kubescore.Image // by node
@@ -150,8 +150,7 @@ func imageName(name string) string {
 	return name
 }
 
-// spread reads the topology spread constraints. A replica without any gets kube-scheduler's
-// defaults.
+// spread reads the topology spread constraints. A replica without any gets kube-scheduler's defaults.
 func (c *converter) spread(p *corev1.Pod, r *gpushare.Request) error {
 	ns := cmp.Or(p.Namespace, corev1.NamespaceDefault)
 	for k := range c.selectors {

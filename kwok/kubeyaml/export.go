@@ -19,11 +19,11 @@ type export struct {
 	SchedulerConfig json.RawMessage   `json:"schedulerConfig"`
 }
 
-// addExport adds the objects of an export; ok is false where text is none.
+// addExport adds the objects of an export; ok is false if text is not one.
 func (o *Objects) addExport(text []byte) (ok bool, err error) {
 	var e export
 	if err := json.Unmarshal(text, &e); err != nil || e.Nodes == nil || e.Pods == nil {
-		return false, nil // pods of a list of another kind, and the like
+		return false, nil // such as pods in a list of another kind
 	}
 	for _, list := range []struct {
 		kind  string

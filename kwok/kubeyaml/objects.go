@@ -20,15 +20,15 @@ const (
 	bytesMiB = 1 << 20
 )
 
-// Workload holds the arguments of gpushare.Simulate except profiles.
+// Workload holds the arguments of gpushare.Simulate except the profiles.
 type Workload struct {
 	Nodes []gpushare.Node
 	Pods  []gpushare.Request // by priority, then in the order of the files
-	// Objects are the Pods' own objects, those of workloads too, with the requests that limits give.
+	// Objects holds the object of each pod, also of the workloads' pods, with requests that default to limits.
 	Objects []*corev1.Pod
-	// Schedulers lists the schedulers that the pods name; Request.Profile is an index here.
+	// Schedulers lists the schedulers that the pods name; Request.Profile is an index into it.
 	Schedulers []string
-	// Types are the typical pods of the future, if the objects state them; see SimulationOptions.
+	// Types holds the typical future pods, if the objects state them; see SimulationOptions.
 	Types []gpushare.Pod
 }
 
@@ -37,9 +37,9 @@ func (w *Workload) HasGPU() bool {
 	return slices.ContainsFunc(w.Pods, func(p gpushare.Request) bool { return p.GPUs > 0 })
 }
 
-// Workload converts the objects for the simulation: its Pods, and the pods of its Deployments,
-// ReplicaSets, ReplicationControllers, StatefulSets, Jobs, CronJobs and DaemonSets. Pods that have
-// succeeded or failed are left out.
+// Workload converts the objects for the simulation: its Pods, and the pods of its Deployments, ReplicaSets,
+// ReplicationControllers, StatefulSets, Jobs, CronJobs and DaemonSets. It omits pods that have succeeded or
+// failed.
 func (o *Objects) Workload() (*Workload, error) {
 	if len(o.Nodes) == 0 {
 		return nil, errors.New("no Node")
@@ -128,7 +128,7 @@ func node(n *corev1.Node) (gpushare.Node, error) {
 		err = errors.New("status.allocatable has no MiB of memory")
 	}
 	if out.MaxPods == 0 {
-		out.MaxPods = -1 // none; 0 is the default of the simulation
+		out.MaxPods = -1 // none; the simulation's default is 0
 	}
 	return out, err
 }
@@ -138,7 +138,7 @@ type converter struct {
 	objects   *Objects
 	nodes     []*corev1.Node
 	w         *Workload
-	index     map[string]int // of nodes by name
+	index     map[string]int // index of nodes by name
 	selectors []counter
 	byKey     map[string]int32
 }
@@ -167,7 +167,8 @@ func owner(p *corev1.Pod) string {
 	return ""
 }
 
-// collect adds the counters of a pod's constraints, and rejects constraints that are not simulated.
+// collect adds the counters of a pod's constraints, and rejects constraints that the simulation does not
+// support.
 func (c *converter) collect(p *corev1.Pod) error {
 	if a := p.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
 		return errors.New("inter-pod affinity is not simulated")
@@ -244,7 +245,7 @@ func (c *converter) requests(p *corev1.Pod, r *gpushare.Request) {
 // mebibytes rounds up.
 func mebibytes(n int64) int64 { return (n + bytesMiB - 1) / bytesMiB }
 
-// group gives pods that the scheduler cannot distinguish the same key.
+// group gives equal keys to pods that the scheduler cannot distinguish.
 func (c *converter) group(r *gpushare.Request) error {
 	alike := *r
 	alike.Name, alike.Node, alike.Devices = "", 0, nil

@@ -28,11 +28,11 @@ type Objects struct {
 	Workloads Workloads
 	Ignored   map[string]int // objects of other kinds
 
-	types []gpushare.Pod // of Workload.Types
+	types []gpushare.Pod // for Workload.Types
 }
 
-// Read reads a file, or every .yaml, .yml and .json file below a folder in the order of their
-// names. It splits lists and documents of several objects.
+// Read reads a file, or every .yaml, .yml and .json file below a folder in name order. It splits lists and
+// multi-document files.
 func Read(path string) (*Objects, error) {
 	var files []string
 	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
@@ -81,7 +81,7 @@ func (o *Objects) parse(data []byte) error {
 	}
 }
 
-// add adds an object, or the objects of a list; of is the kind of an object that states none.
+// add adds an object, or the objects of a list; of is the default kind of an object without one.
 func (o *Objects) add(text []byte, of string) error {
 	var head struct {
 		Kind  string            `json:"kind"`

@@ -14,13 +14,13 @@ import (
 
 // Names of Alibaba's open-simulator (Simon), and of FGD's simulator, which derives from it.
 const (
-	simonScheduler = "simon-scheduler" // of pods that name none
+	simonScheduler = "simon-scheduler" // scheduler of pods that name none
 	openGPUShare   = "Open-Gpu-Share"  // filters by GPUs and chooses devices
 
 	v1beta1 = "kubescheduler.config.k8s.io/v1beta1"
 )
 
-// simonPlugins maps Simon's score plugins to their names in package gpu.
+// simonPlugins maps Simon's score plugins to their names in package gpushare.
 var simonPlugins = map[string]string{
 	"Simon": "Simon", "RandomScore": "Random", "DotProductScore": "DotProd", "GpuClusteringScore": "GpuClustering",
 	"GpuPackingScore": "GpuPacking", "BestFitScore": "BestFit", "FGDScore": "FGD",
@@ -33,7 +33,7 @@ var simonRefused = []string{
 	"GpuShareFragSimTuneScore", "GpuShareFragBestFitScore", "GpuShareFragDotProductScore", "GpuShareFragL2NormRatioScore",
 	"GpuShareFragPackingScore", "CosineSimilarityScore", "CosineSimPackingScore", "GpuPackingSimScore", "WorstFitScore",
 	"FirstFitScore", "L2NormDiffScore", "L2NormRatioScore", "GandivaScore", "SynergyScore", "FFDProdScore", "FFDSumScore",
-	"SelectorSpread", "NodeResourcesMostAllocated", "RequestedToCapacityRatio", // kube-scheduler's, off by default in v1beta1
+	"SelectorSpread", "NodeResourcesMostAllocated", "RequestedToCapacityRatio", // kube-scheduler's; off by default in v1beta1
 }
 
 // v1beta1Plugins are the score plugins that kube-scheduler 1.20 enables by default.
@@ -64,13 +64,13 @@ func addSimon(all map[string]known) {
 
 // gpuArgs are the arguments of Simon's plugins.
 type gpuArgs struct {
-	DimExtMethod string `json:"dimExtMethod"` // how GPUs become dimensions of a vector
-	NormMethod   string `json:"normMethod"`   // what amounts are divided by
-	GpuSelMethod string `json:"gpuSelMethod"` // of Open-Gpu-Share: how devices are chosen
+	DimExtMethod string `json:"dimExtMethod"` // mapping of GPUs to dimensions of a vector
+	NormMethod   string `json:"normMethod"`   // divisor of amounts
+	GpuSelMethod string `json:"gpuSelMethod"` // of Open-Gpu-Share: choice of devices
 }
 
-// simonArgs reads the arguments of Simon's plugins and returns how Open-Gpu-Share chooses devices,
-// by a name of [gpushare.Profile].
+// simonArgs reads the arguments of Simon's plugins. It returns how Open-Gpu-Share chooses devices, as a name of
+// [gpushare.Profile].
 func simonArgs(args []configv1.PluginConfig) (devices string, err error) {
 	devices = "BestFit"
 	for _, a := range args {
@@ -94,7 +94,8 @@ func simonArgs(args []configv1.PluginConfig) (devices string, err error) {
 	return devices, nil
 }
 
-// check rejects arguments that are not simulated. Only DotProductScore reads dimensions and norms.
+// check rejects arguments that the simulation does not support. Only DotProductScore reads dimensions and
+// norms.
 func (g *gpuArgs) check(plugin string) error {
 	for _, one := range []struct {
 		key, value string
@@ -117,8 +118,8 @@ func (g *gpuArgs) check(plugin string) error {
 	return nil
 }
 
-// devices returns the choice of devices that gpuSelMethod names: best, worst, random, or a score
-// plugin of Simon.
+// devices returns the choice of devices that gpuSelMethod names: best, worst, random, or a score plugin of
+// Simon.
 func (g *gpuArgs) devices() (string, error) {
 	methods := map[string]string{"": "BestFit", "best": "BestFit", "worst": gpushare.WorstFit, "random": "Random"}
 	for name, as := range simonPlugins {

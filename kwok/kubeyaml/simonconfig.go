@@ -16,11 +16,10 @@ import (
 
 const (
 	simonVersion  = "simon/v1alpha1"
-	labelSimonApp = "simon/app-name" // of the pods of an application
+	labelSimonApp = "simon/app-name" // label of the pods of an application
 )
 
-// SimonConfig holds the settings of a Config of Simon, which its simulators take as -f, that matter
-// here.
+// SimonConfig holds those settings of a Config of Simon, which its simulators take as -f, that matter here.
 type SimonConfig struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -66,8 +65,8 @@ type simonTypical struct {
 	IsConsideredGpuResWeight bool    `json:"isConsideredGpuResWeight"`
 }
 
-// typicalOfTable is how the published table, and this package, choose typical pods.
-var typicalOfTable = simonTypical{IsInvolvedCPUPods: true, PodPopularityThreshold: 95, PodIncreaseStep: 1}
+// publishedTypical is the choice of typical pods in the published table and in this package.
+var publishedTypical = simonTypical{IsInvolvedCPUPods: true, PodPopularityThreshold: 95, PodIncreaseStep: 1}
 
 // ReadSimon reads a Config of Simon. It returns nil if the file at path is a folder or holds something else.
 func ReadSimon(path string) (*SimonConfig, error) {
@@ -93,7 +92,7 @@ func ReadSimon(path string) (*SimonConfig, error) {
 	return c, nil
 }
 
-// check rejects settings that are not simulated.
+// check rejects settings that the simulation does not support.
 func (c *SimonConfig) check() error {
 	custom := &c.Spec.CustomConfig
 	switch {
@@ -122,19 +121,18 @@ func (c *SimonConfig) Notes() (notes []string) {
 	if c.Spec.CustomConfig.ExportConfig.NodeSnapshotCSVFilePrefix != "" {
 		notes = append(notes, "nodeSnapshotCSVFilePrefix has no effect: snapshots are YAML")
 	}
-	if t := c.Spec.CustomConfig.TypicalPodsConfig; t != nil && *t != typicalOfTable {
+	if t := c.Spec.CustomConfig.TypicalPodsConfig; t != nil && *t != publishedTypical {
 		notes = append(notes, "typicalPodsConfig has no effect: typical pods, those without GPU among them, are the most frequent that stand for 95 % of all")
 	}
 	return notes
 }
 
-// Objects reads the cluster and the applications. Pods arrive in Simon's order: first those of the
-// cluster and its workloads, sorted by name or shuffled, and tuned to a part of the cluster's GPUs;
-// then those of each application, first those with tolerations, then those with a node selector or
-// an affinity. Nodes are in the order in which Simon breaks ties between them. Paths are relative
-// to the working folder.
+// Objects reads the cluster and the applications. Pods arrive in Simon's order. First come the pods of the
+// cluster and its workloads, sorted by name or shuffled, and tuned to a share of the cluster's GPUs. Then come
+// those of each application: first those with tolerations, then those with a node selector or an affinity.
+// Nodes are in the order in which Simon breaks ties between them. Paths are relative to the working folder.
 //
-// Random draws are those of [gpushare.ReferenceWorkload].
+// Random numbers are those of [gpushare.ReferenceWorkload].
 func (c *SimonConfig) Objects() (*Objects, error) {
 	o, err := Read(c.Spec.Cluster.CustomConfig)
 	if err != nil {
@@ -169,7 +167,7 @@ func (c *SimonConfig) Objects() (*Objects, error) {
 	return o, nil
 }
 
-// all returns the pods, with those of workloads.
+// all returns the pods, including the workloads' pods.
 func (o *Objects) all() ([]corev1.Pod, error) {
 	pods, err := o.expand()
 	all := make([]corev1.Pod, len(pods))
@@ -179,7 +177,7 @@ func (o *Objects) all() ([]corev1.Pod, error) {
 	return all, err
 }
 
-// urgency is higher for the pods of an application that arrive earlier.
+// urgency orders the pods of an application: higher ones arrive earlier.
 func urgency(p *corev1.Pod) (u int) {
 	if p.Spec.Tolerations != nil {
 		u += 2

@@ -14,9 +14,9 @@ import (
 // AnnotationUnscheduled marks pods of a snapshot that fit no node, as Simon does.
 const AnnotationUnscheduled = "simon/pod-unscheduled"
 
-// WriteSnapshot writes the present cluster of a simulation of w as YAML: the Nodes of o, then the
-// Pods of w, with those of workloads. Placed pods have their node and devices, others neither.
-// [Read] reads the snapshot, and its simulation continues as s would.
+// WriteSnapshot writes the current cluster of a simulation of w as YAML: the Nodes of o, then the Pods of w,
+// including the workloads' pods. Placed pods have their node and devices, others neither. [Read] reads the
+// snapshot, and its simulation continues as s would.
 func WriteSnapshot(out io.Writer, o *Objects, w *Workload, s *gpushare.Simulation) error {
 	for i := range o.Nodes {
 		n := o.Nodes[i].DeepCopy()
@@ -33,7 +33,7 @@ func WriteSnapshot(out io.Writer, o *Objects, w *Workload, s *gpushare.Simulatio
 	return nil
 }
 
-// snapshotPod returns pod i as it is in s.
+// snapshotPod returns pod i in its state in s.
 func snapshotPod(p *corev1.Pod, w *Workload, s *gpushare.Simulation, i int) *corev1.Pod {
 	p = p.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}

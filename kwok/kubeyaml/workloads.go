@@ -34,19 +34,18 @@ const (
 	AnnotationWorkloadNamespace = "simon/workload-namespace"
 )
 
-// Lengths of the hashes in names of workloads' workloads and pods, and in UIDs.
+// Lengths of the hashes in UIDs and in the names of pods and of workloads that workloads create.
 const (
 	workloadDigits = 10
 	podDigits      = 5
 	uidDigits      = 32
 )
 
-// maxReplicas bounds the pods of one workload.
+// maxReplicas limits the pods of one workload.
 const maxReplicas = 100_000
 
-// expand returns the pods of o and those that its workloads still want, in Simon's order: pods,
-// then those of each kind as [Workloads] lists them. Objects in o that a workload owns count
-// towards it.
+// expand returns the pods of o and those that its workloads have yet to create, in Simon's order: pods, then
+// those of each kind as [Workloads] lists them. Objects in o that a workload owns count towards its number.
 func (o *Objects) expand() ([]*corev1.Pod, error) {
 	e := &expander{objects: o}
 	for i := range o.Pods {
@@ -105,7 +104,7 @@ func (p parent) controls(m *metav1.ObjectMeta) bool {
 	return ref != nil && ref.Kind == p.kind && ref.Name == p.meta.Name && cmp.Or(m.Namespace, corev1.NamespaceDefault) == p.namespace()
 }
 
-// active reports whether a pod uses or wants resources.
+// active reports whether a pod uses or requests resources.
 func active(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
@@ -120,7 +119,7 @@ func (e *expander) owned(p parent) (own []*corev1.Pod) {
 	return own
 }
 
-// count returns the wanted number of pods.
+// count returns the desired number of pods.
 func (e *expander) count(p parent, wanted *int32) int {
 	n := 1
 	if wanted != nil {
@@ -142,7 +141,7 @@ func (e *expander) replicas(p parent, template *corev1.PodTemplateSpec, wanted *
 	}
 }
 
-// deployment adds the pods of the ReplicaSet that the Deployment would make, unless it has made one.
+// deployment adds the pods of the ReplicaSet that the Deployment would create, unless it has created one.
 func (e *expander) deployment(d *appsv1.Deployment) {
 	p := parent{"apps/v1", "Deployment", &d.ObjectMeta}
 	for i := range e.objects.Workloads.ReplicaSets {
@@ -187,7 +186,7 @@ func (e *expander) statefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
-// job adds the pods of all remaining completions, as if they ran at once.
+// job adds the pods of all remaining completions at once.
 func (e *expander) job(j *batchv1.Job) {
 	if j.Spec.Suspend != nil && *j.Spec.Suspend {
 		return
@@ -282,7 +281,7 @@ func (p parent) child(name string) *metav1.ObjectMeta {
 	return m
 }
 
-// pod returns a pod of p. Labels and annotations are the workload's, as in Simon, overridden by the
+// pod returns a pod of p. It has the workload's labels and annotations, as in Simon, overridden by the
 // template's.
 func (p parent) pod(template *corev1.PodTemplateSpec, name string) *corev1.Pod {
 	pod := &corev1.Pod{
@@ -314,8 +313,8 @@ func (p parent) reference() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: p.apiVersion, Kind: p.kind, Name: p.meta.Name, UID: cmp.Or(p.meta.UID, types.UID(hash(uidDigits, p, 0))), Controller: &yes, BlockOwnerDeletion: &yes}
 }
 
-// hash returns digits that identify the n-th pod or workload of p. They are equal in each run;
-// Simon draws them.
+// hash returns digits that identify the n-th pod or workload of p. They are the same in every run; Simon draws
+// them at random.
 func hash(digits int, p parent, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", p, n))
 	return hex.EncodeToString(sum[:])[:digits]

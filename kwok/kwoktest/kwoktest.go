@@ -31,8 +31,8 @@ var (
 	sharedErr  error
 )
 
-// Shared returns the control plane that the tests of a package share. The first call starts it,
-// with that call's further flags, and [Main] stops it. Without a binary it skips the test.
+// Shared returns the control plane that the tests of a package share. The first call starts it, with that
+// call's additional flags, and [Main] stops it. It skips the test if there is no binary.
 func Shared(t testing.TB, flags ...string) *ControlPlane {
 	t.Helper()
 	needBinary(t)
@@ -63,7 +63,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Start starts a control plane for one test, with further flags, and stops it at the test's end.
+// Start starts a control plane for one test, with additional flags, and stops it when the test ends.
 func Start(t testing.TB, flags ...string) *ControlPlane {
 	t.Helper()
 	needBinary(t)
@@ -82,7 +82,7 @@ func Start(t testing.TB, flags ...string) *ControlPlane {
 	return p
 }
 
-// needBinary skips the test unless the environment names the binary: with one in bin, `go test
+// needBinary skips the test unless the environment names the binary. If it also used one in bin, `go test
 // ./...` would take minutes.
 func needBinary(t testing.TB) {
 	t.Helper()
@@ -91,8 +91,8 @@ func needBinary(t testing.TB) {
 	}
 }
 
-// start starts a control plane with the stages of package stages, which it writes to dir, and
-// waits until it is ready.
+// start starts a control plane with the stages of package stages, which it writes to dir, and waits until it is
+// ready.
 func start(dir string, flags ...string) (*ControlPlane, error) {
 	files, err := stages.Write(dir)
 	if err != nil {
@@ -108,7 +108,7 @@ func start(dir string, flags ...string) (*ControlPlane, error) {
 	return p, nil
 }
 
-// Kill ends the control plane as a crash would, and returns when it has ended.
+// Kill kills the control plane, and returns when it has ended.
 func (p *ControlPlane) Kill() error {
 	p.killed = true
 	process, err := os.FindProcess(p.PID)
@@ -130,7 +130,7 @@ func (p *ControlPlane) stop() error {
 	return nil
 }
 
-// buffer is a log that may be read while it is written.
+// buffer is a log that one goroutine may read while another writes it.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

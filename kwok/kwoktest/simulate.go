@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
-// Simulate reads YAML and places its pods by the Decider of decide, or by the plugin if decide is nil.
-// The error is that of a step.
+// Simulate reads YAML and simulates the placement of its pods by the Decider that decide returns, or by the
+// plugin if decide is nil. It returns the error of the first failing step.
 func Simulate(t *testing.T, text, plugin string, decide func(o *kubeyaml.Objects, w *kubeyaml.Workload) gpushare.Decider) (*gpushare.Report, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "cluster.yaml")

@@ -1,6 +1,6 @@
-// Package launch starts the control plane of kwok/controlplane as a separate process and stops it.
-// That program is a separate module: it compiles Kubernetes' servers, and importers of this package
-// do not.
+// Package launch starts the control plane of kwok/controlplane as a separate process, and stops it. That
+// program is a separate module because it compiles Kubernetes' servers, which importers of this package do not
+// need.
 package launch
 
 import (
@@ -25,7 +25,7 @@ const SchedulerEnv = "KUBERNASIUM_SCHEDULER"
 const (
 	binary      = "controlplane"
 	scheduler   = "kubernasium-scheduler"
-	stopTimeout = 60 * time.Second // 30 × what a stop takes on an idle machine
+	stopTimeout = 60 * time.Second // 30 × the duration of a stop on an idle machine
 )
 
 // ErrNoBinary is returned by Find if there is no binary of the control plane.
@@ -40,15 +40,15 @@ type Ready struct {
 	Kubeconfig string            `json:"kubeconfig"` // file for clients, with their token
 	DataDir    string            `json:"data_dir"`
 	PID        int               `json:"pid"`
-	Components []string          `json:"components"` // that run beside etcd and kube-apiserver
+	Components []string          `json:"components"` // components besides etcd and kube-apiserver
 	Clock      string            `json:"clock"`      // KWOK's: real or stepped
 	Versions   map[string]string `json:"versions"`   // of kubernetes, etcd and kwok
-	Seconds    float64           `json:"seconds"`    // from its start until it was ready
+	Seconds    float64           `json:"seconds"`    // start time until ready
 }
 
 // Options configure the control plane to start.
 type Options struct {
-	Binary string    // default: what Find finds
+	Binary string    // default: the path that Find returns
 	Args   []string  // flags of the control plane
 	Stderr io.Writer // its log; default: none
 }
@@ -59,7 +59,7 @@ type ControlPlane struct {
 	stdin io.Closer
 	cmd   *exec.Cmd
 	ended chan struct{}
-	err   error // of the process's end; read after ended is closed
+	err   error // error of the process's end; read it after ended is closed
 }
 
 // Find returns the path of the control plane's binary: the value of the variable BinaryEnv, or
@@ -82,8 +82,8 @@ func FindScheduler() (string, error) {
 	return path, err
 }
 
-// Locate returns the path of a program that is built apart: what the variable says, or name beside this program, or
-// bin/name in the working folder or one above it. It returns an error that wraps [os.ErrNotExist] if there is none.
+// Locate returns the path of a separately built program: the value of variable, name beside this program, or
+// bin/name in the working folder or a parent. The error wraps [os.ErrNotExist] if there is none.
 func Locate(variable, name string) (string, error) {
 	if path := os.Getenv(variable); path != "" {
 		if err := executable(path); err != nil {
@@ -123,8 +123,8 @@ func executable(path string) error {
 	return nil
 }
 
-// Start starts a control plane and returns when it is ready. If ctx ends before, Start stops it.
-// The control plane ends with this process in any case, because its stdin is a pipe of ours.
+// Start starts a control plane and returns when it is ready. If ctx ends first, Start stops it. The control
+// plane always ends with this process, because its stdin is a pipe from this process.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if o.Binary == "" {
 		var err error
@@ -148,7 +148,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	p := &ControlPlane{stdin: stdin, cmd: cmd, ended: make(chan struct{})}
 	line := make(chan []byte, 1)
 	go func() {
-		text, _ := bufio.NewReader(stdout).ReadBytes('\n') // a short line is no JSON; the error is below
+		text, _ := bufio.NewReader(stdout).ReadBytes('\n') // if the line is incomplete, JSON is invalid; see below
 		line <- text
 		p.err = cmd.Wait()
 		close(p.ended)
@@ -167,10 +167,10 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 // Ended is closed when the process has ended, by Stop or otherwise.
 func (p *ControlPlane) Ended() <-chan struct{} { return p.ended }
 
-// Stop stops the control plane and returns when its process has ended, with the error of its
-// end, if any. It may be called again.
+// Stop stops the control plane, waits until its process has ended, and returns the error of its end, if any. It
+// may be called again.
 func (p *ControlPlane) Stop() error {
-	_ = p.stdin.Close() // closed already by an earlier call
+	_ = p.stdin.Close() // an earlier call may have closed it
 	select {
 	case <-p.ended:
 	case <-time.After(stopTimeout):

@@ -1,4 +1,4 @@
-// Package lease lets one of several instances of a program act: the one that holds a Lease object.
+// Package lease elects one of several instances of a program: the holder of a Lease object acts.
 package lease
 
 import (
@@ -13,8 +13,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// tolerance is how long a holder may fail to notice that its lease has expired, as in
-// kube-scheduler.
+// tolerance is the time after its lease expired in which a holder must notice that, as in kube-scheduler.
 const tolerance = 20 * time.Second
 
 // Lease configures the election among instances. Defaults are kube-scheduler's.
@@ -22,12 +21,12 @@ type Lease struct {
 	Namespace string        // default kube-system
 	Name      string        // default: see SetDefaults
 	Identity  string        // of this instance; must be unique
-	Duration  time.Duration // of a lease without renewal; default 15 s
-	Renew     time.Duration // how long the leader tries to renew before it gives up; default 10 s
+	Duration  time.Duration // after which a lease that was not renewed expires; default 15 s
+	Renew     time.Duration // time in which the leader must renew before it gives up; default 10 s
 	Retry     time.Duration // between tries; default 2 s
 }
 
-// SetDefaults sets zero fields to their defaults, and the lease's name to name.
+// SetDefaults sets empty fields to their defaults, and an empty Name to name.
 func (l *Lease) SetDefaults(name string) {
 	if l.Namespace == "" {
 		l.Namespace = metav1.NamespaceSystem
@@ -40,29 +39,29 @@ func (l *Lease) SetDefaults(name string) {
 	}
 }
 
-// NewWatchdog returns a check that fails when an instance acts as leader although its lease expired
-// 20 s ago or more: it hangs, and should be restarted.
+// NewWatchdog returns a check that fails if an instance still acts as leader 20 s after its lease expired. Such
+// an instance hangs and should be restarted.
 func NewWatchdog() *leaderelection.HealthzAdaptor {
 	return leaderelection.NewLeaderHealthzAdaptor(tolerance)
 }
 
-// Hold calls lead whenever this instance holds the lease, until ctx ends. The context of lead ends
-// when the lease is lost or ctx ends. An instance that loses the lease tries again. At the end it
-// releases the lease after lead has returned.
+// Hold calls lead whenever this instance holds the lease, until ctx ends. The context of lead ends when the
+// lease is lost or ctx ends. An instance that loses the lease tries again. When ctx ends, Hold releases the
+// lease after lead has returned.
 func Hold(ctx context.Context, client kubernetes.Interface, l Lease, watchdog *leaderelection.HealthzAdaptor, lead func(context.Context)) error {
 	if l.Identity == "" {
 		return errors.New("lease: no identity")
 	}
 	for ctx.Err() == nil {
-		if err := stand(ctx, client, l, watchdog, lead); err != nil {
+		if err := campaign(ctx, client, l, watchdog, lead); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stand waits for the lease, and leads until it is lost or ctx ends.
-func stand(ctx context.Context, client kubernetes.Interface, l Lease, watchdog *leaderelection.HealthzAdaptor, lead func(context.Context)) error {
+// campaign waits for the lease, and leads until it is lost or ctx ends.
+func campaign(ctx context.Context, client kubernetes.Interface, l Lease, watchdog *leaderelection.HealthzAdaptor, lead func(context.Context)) error {
 	leads := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
@@ -78,7 +77,7 @@ func stand(ctx context.Context, client kubernetes.Interface, l Lease, watchdog *
 		return fmt.Errorf("lease: %s/%s: %w", l.Namespace, l.Name, err)
 	}
 	watchdog.SetLeaderElection(elector)
-	electing, release := context.WithCancel(context.WithoutCancel(ctx)) // outlives the leading, so that the lease is given back after it
+	electing, release := context.WithCancel(context.WithoutCancel(ctx)) // outlives lead, so that the lease is released after lead has returned
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

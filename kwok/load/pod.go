@@ -22,10 +22,10 @@ const (
 	shutdownTimeout = 5 * time.Second
 )
 
-// Loader uses CPU and memory according to targets.
+// Loader uses CPU and memory as its target demands.
 type Loader interface {
 	Set(t Target) error
-	Target() (Target, error) // the target in force, and its error
+	Target() (Target, error) // the current target, and its error
 }
 
 var _ Loader = (*Stress)(nil)
@@ -33,14 +33,14 @@ var _ Loader = (*Stress)(nil)
 // PodConfig configures a stress pod.
 type PodConfig struct {
 	Server   string // URL of the utilisation server
-	Hostname string // name by which it registers
-	Listen   string // address on which it takes targets
+	Hostname string // name under which it registers
+	Listen   string // address at which it accepts targets
 	NamePort bool   // send the port, so that the server calls back at this address instead of the name
 	Load     Loader
 }
 
-// RunPod registers a stress pod and carries out the target of the current step, and then targets
-// from GET /?ram=MiB&cpu=m, until ctx ends. It retries to register until the server answers.
+// RunPod registers a stress pod and applies the target of the current step, and then each target from GET
+// /?ram=MiB&cpu=m, until ctx ends. It retries the registration until the server answers.
 func RunPod(ctx context.Context, c PodConfig) error {
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {
@@ -88,8 +88,8 @@ func RunPod(ctx context.Context, c PodConfig) error {
 // errNoWorkload is returned if the server has no workload for the pod.
 var errNoWorkload = errors.New("load: the server has no workload for this pod")
 
-// Register registers a pod and returns its target of the current step. With a port, the server
-// sends targets to that port, at the address that the call comes from, below path.
+// Register registers a pod and returns its target of the current step. With a port, the server sends targets to
+// that port and path, at the address that the call comes from.
 func Register(ctx context.Context, server, hostname string, port int, path string) (Target, error) {
 	address := strings.TrimSuffix(server, "/") + "/metrics/" + url.PathEscape(hostname) + "/"
 	if port > 0 {
@@ -119,8 +119,8 @@ func Register(ctx context.Context, server, hostname string, port int, path strin
 	return t, json.Unmarshal(text, &t)
 }
 
-// podHandler accepts targets, and replies when they are carried out. GET / alone returns the target
-// in force.
+// podHandler accepts targets, and replies when the loader has applied them. GET / without parameters returns
+// the current target.
 func podHandler(l Loader) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +155,7 @@ func parseTarget(q url.Values) (Target, error) {
 	return Target{RAM: ram, CPU: cpu}, nil
 }
 
-// TargetsOf returns usage as targets; memory is rounded up to whole MiB.
+// TargetsOf converts usage to targets; it rounds memory up to whole MiB.
 func TargetsOf(used []cluster.Resources) []Target {
 	all := make([]Target, len(used))
 	for i, u := range used {

@@ -1,24 +1,24 @@
-// Package load makes pods use the CPU and memory of a workload, step by step: a utilisation server
-// sends each registered stress pod its next target, and the stress pod carries it out with stress-ng,
-// or for a simulated pod by annotations.
+// Package load makes pods use the CPU and memory of a workload, step by step. A utilisation server sends each
+// registered stress pod its next target. The stress pod applies it with stress-ng, or for a simulated pod by
+// annotations.
 //
 // # Routes of the server
 //
 //	GET  /metrics/HOSTNAME/   registers a pod; the reply is its target of the current step
 //	GET  /status              step, length and pods
 //	PUT  /workloads           {"HOSTNAME": [{"ram": MiB, "cpu": millicores}, ...]}; * is for all others
-//	POST /step                advances by one step, and replies when every pod has taken its target
+//	POST /step                advances by one step, and replies when every pod has applied its target
 //	POST /reset               back to step 0, likewise
 //
 // A target is {"ram": MiB, "cpu": millicores}. The server sends it by GET /?ram=MiB&cpu=m to
 // http://HOSTNAME.vpa.svc, or to PORT and PATH at the pod's own address if the pod registered with
-// ?port=PORT&path=PATH. Steps follow requests or, with Config.Every, the clock from the first
+// ?port=PORT&path=PATH. Requests advance the steps or, with Config.Every, the clock does from the first
 // registration on. After its last step a workload starts over.
 //
 // # Source
 //
-// The earlier project (github.com/saeid93/smart-vpa) has the first route, the targets and the
-// sending of targets. Its steps follow the clock only, and it has one workload for all pods.
+// The first route, the targets and the way to send them come from an earlier project
+// (github.com/saeid93/smart-vpa). There only the clock advances the steps, and all pods share one workload.
 package load
 
 import (
@@ -38,28 +38,28 @@ import (
 	"time"
 )
 
-// Target is the usage that a pod is to reach.
+// Target is the usage that a pod should reach.
 type Target struct {
 	RAM int64 `json:"ram"` // MiB
 	CPU int64 `json:"cpu"` // millicores
 }
 
 const (
-	// All is the name of the workload of pods without their own.
+	// All names the workload of pods without a workload of their own.
 	All = "*"
 
-	handOver     = 3 * time.Second // time for a pod to take a target
-	mostFailures = 3               // consecutive failures after which a pod is dropped
-	mostBody     = 64 << 20        // bytes of workloads
-	mostTarget   = 1 << 30         // MiB and millicores
-	inFlight     = 32              // pods that are called at a time
+	handOver     = 3 * time.Second // timeout of a pod's reply to a target
+	mostFailures = 3               // consecutive failures after which the server drops a pod
+	mostBody     = 64 << 20        // maximum size of workloads in bytes
+	mostTarget   = 1 << 30         // maximum in MiB and millicores
+	inFlight     = 32              // pods called at the same time
 )
 
 // Config configures a Server.
 type Config struct {
-	PodURL string        // of pods that register without a port; {hostname} stands for their name; default http://{hostname}.vpa.svc
-	Token  string        // bearer token for requests that change something; "" needs none
-	Every  time.Duration // between steps; 0: only POST /step
+	PodURL string        // URL of pods that register without a port; {hostname} stands for their name; default http://{hostname}.vpa.svc
+	Token  string        // bearer token of requests that change something; "" needs none
+	Every  time.Duration // interval of steps; 0: only POST /step
 }
 
 // A Server sends targets to pods. It is safe for concurrent use.
@@ -67,7 +67,7 @@ type Server struct {
 	config Config
 	client *http.Client
 
-	stepping sync.Mutex // one step at a time
+	stepping sync.Mutex // allows one step at a time
 	mu       sync.Mutex
 	work     map[string][]Target
 	at       int
@@ -82,16 +82,16 @@ type registered struct {
 	failures int
 }
 
-// PodStatus is a pod's last target and its result.
+// PodStatus is a pod's last target and the pod's answer.
 type PodStatus struct {
 	Target
-	Error string `json:"error,omitempty"` // why it did not take its target
+	Error string `json:"error,omitempty"` // error of the pod
 }
 
 // Status is the reply to a step.
 type Status struct {
 	Step  int                  `json:"step"`
-	Steps int                  `json:"steps"` // of the longest workload
+	Steps int                  `json:"steps"` // steps of the longest workload
 	Pods  map[string]PodStatus `json:"pods"`
 }
 
@@ -109,8 +109,8 @@ func newClient(timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// SetWorkloads replaces the workloads and returns to step 0; pods get targets at the next step or
-// reset. It returns an error for an empty workload or a target out of range.
+// SetWorkloads replaces the workloads and returns to step 0. Pods get their targets at the next step or reset.
+// It returns an error for an empty workload or a target out of range.
 func (s *Server) SetWorkloads(work map[string][]Target) error {
 	for name, all := range work {
 		if len(all) == 0 {
@@ -128,7 +128,7 @@ func (s *Server) SetWorkloads(work map[string][]Target) error {
 	return nil
 }
 
-// target returns a pod's present target, and false if there is no workload for the pod.
+// target returns a pod's current target, and false if there is no workload for the pod.
 func (s *Server) target(name string) (Target, bool) {
 	all, ok := s.work[name]
 	if !ok {
@@ -140,8 +140,8 @@ func (s *Server) target(name string) (Target, bool) {
 	return all[s.at%len(all)], true
 }
 
-// Run makes a step at each interval of Config.Every, from the first registration on, until ctx
-// ends. Without an interval it only waits for that.
+// Run makes a step at each interval of Config.Every, from the first registration until ctx ends. Without an
+// interval it only waits for ctx.
 func (s *Server) Run(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -164,9 +164,9 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// Step advances by so many steps and sends every pod its target; 0 sends them again. It returns
-// when all pods have taken it or failed. A failing pod delays the others by no more than its own
-// timeout. The server drops it when it reports that it is gone, or at the third failure.
+// Step advances by a number of steps and sends every pod its target; 0 sends the current targets again. It
+// returns when all pods have replied or failed. A failing pod delays the others by at most its own timeout. The
+// server drops a pod when the pod reports that it is gone, or after its third failure.
 func (s *Server) Step(ctx context.Context, by int) Status {
 	s.stepping.Lock()
 	defer s.stepping.Unlock()
@@ -186,7 +186,7 @@ func (s *Server) Reset(ctx context.Context) Status {
 	return s.send(ctx)
 }
 
-// Status returns the pods' present targets.
+// Status returns the pods' current targets.
 func (s *Server) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +297,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// permitted passes requests with the token, or all if there is none, to next.
+// permitted passes requests with the token, or all if there is no token, to next.
 func (s *Server) permitted(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		given := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -330,8 +330,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	reply(w, t)
 }
 
-// address returns the URL for a pod's targets: at the address that the pod calls from, or by its
-// name.
+// address returns the URL to which a pod's targets go: the address that the pod calls from, or its name.
 func (s *Server) address(name string, r *http.Request) (string, error) {
 	if name == All || strings.ContainsAny(name, "/?#@:") || len(name) > 253 {
 		return "", fmt.Errorf("%q is no name of a pod", name)
@@ -358,5 +357,5 @@ func (s *Server) address(name string, r *http.Request) (string, error) {
 
 func reply(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the caller may have gone
+	_ = json.NewEncoder(w).Encode(v) // the caller may have disconnected
 }

@@ -24,13 +24,13 @@ type SimulatedConfig struct {
 	Client    kubernetes.Interface
 	Server    string // URL of the utilisation server
 	Namespace string
-	Selector  string           // of labels; "" is all pods
-	Now       func() time.Time // time of the samples; default: the clock
+	Selector  string           // label selector; "" selects all pods
+	Now       func() time.Time // time of the samples; default: the real time
 	Listen    string           // default: 127.0.0.1 and a free port
 }
 
-// Simulated acts as the stress pods of pods that KWOK simulates: it writes their usage to
-// annotations, which metrics.k8s.io serves, within their CPU and memory limits.
+// Simulated acts as the stress pods of pods that KWOK simulates. It writes their usage, within their CPU and
+// memory limits, to annotations that metrics.k8s.io serves.
 type Simulated struct {
 	config SimulatedConfig
 	port   int
@@ -61,8 +61,8 @@ func StartSimulated(c SimulatedConfig) (*Simulated, error) {
 	return s, nil
 }
 
-// Sync registers the running pods that are not registered yet, and applies their target of the
-// current step. It returns the number of running pods.
+// Sync registers the running pods that are not registered yet, and applies their target of the current step. It
+// returns the number of running pods.
 func (s *Simulated) Sync(ctx context.Context) (int, error) {
 	list, err := s.config.Client.CoreV1().Pods(s.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: s.config.Selector})
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Simulated) Sync(ctx context.Context) (int, error) {
 		}
 		if err != nil {
 			s.mu.Lock()
-			delete(s.known, p.Name) // the next Sync tries again
+			delete(s.known, p.Name) // the next Sync retries
 			s.mu.Unlock()
 			errs = append(errs, err)
 		}

@@ -13,17 +13,17 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/procgroup"
 )
 
-// stopPatience is the time for a stress-ng to stop its workers and end before it is killed.
+// stopPatience is the time in which stress-ng must stop its workers and end before it is killed.
 const stopPatience = 2 * time.Second
 
-// Stress runs stress-ng so that its usage meets a target. It is safe for concurrent use.
+// Stress runs stress-ng so that its usage reaches a target. It is safe for concurrent use.
 type Stress struct {
-	Path   string    // of stress-ng; default: as found
+	Path   string    // path of stress-ng; default: from PATH
 	Output io.Writer // default: none
 
 	mu     sync.Mutex
 	target Target
-	parts  map[string]*part // by what they do
+	parts  map[string]*part // by their resource
 }
 
 // part is one running stress-ng.
@@ -33,8 +33,8 @@ type part struct {
 	ended chan struct{}
 }
 
-// partsOf returns the arguments of each stress-ng for a target: one that holds the memory, one with
-// a worker for each whole core, and one for a fraction of a core, whose load is a percentage.
+// partsOf returns the arguments of each stress-ng process for a target: one that holds the memory, one with a
+// worker for each whole core, and one for a fraction of a core, with a load in percent.
 func partsOf(t Target) map[string][]string {
 	all := map[string][]string{}
 	if t.RAM > 0 {
@@ -49,13 +49,13 @@ func partsOf(t Target) map[string][]string {
 	return all
 }
 
-// Set changes to a target. It keeps unchanged parts running, so that usage does not fall to nothing
-// at each step, and restarts the others.
+// Set applies a target. It keeps unchanged parts running, so that usage does not drop to zero at each step, and
+// restarts the others.
 func (s *Stress) Set(t Target) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	want := partsOf(t)
-	s.stop(func(name string, p *part) bool { return !slices.Equal(p.args, want[name]) || p.over() })
+	s.stop(func(name string, p *part) bool { return !slices.Equal(p.args, want[name]) || p.exited() })
 	for name, args := range want {
 		if s.parts[name] != nil {
 			continue
@@ -73,7 +73,7 @@ func (s *Stress) Set(t Target) error {
 	return nil
 }
 
-// stop stops the parts that which selects, at the same time.
+// stop stops the selected parts, all at the same time.
 func (s *Stress) stop(which func(name string, p *part) bool) {
 	var wg sync.WaitGroup
 	for name, p := range s.parts {
@@ -92,7 +92,7 @@ func (s *Stress) start(args []string) (*part, error) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = s.Output, s.Output
-	// A process group, so that the workers can be ended with it. It ends with this process.
+	// A process group, so that the workers can be ended with it. On Linux it ends with this process.
 	procgroup.Lead(cmd, true)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("load: start stress-ng: %w", err)
@@ -105,8 +105,8 @@ func (s *Stress) start(args []string) (*part, error) {
 	return p, nil
 }
 
-// over reports whether the part has ended by itself, such as by an OOM kill.
-func (p *part) over() bool {
+// exited reports whether the part has ended by itself, for example by an OOM kill.
+func (p *part) exited() bool {
 	select {
 	case <-p.ended:
 		return true
@@ -121,17 +121,17 @@ func (p *part) stop() {
 	case <-p.ended:
 	case <-time.After(stopPatience):
 	}
-	_ = procgroup.Kill(p.cmd) // workers too
+	_ = procgroup.Kill(p.cmd) // also its workers
 	<-p.ended
 }
 
-// Target returns the target in force, and an error if one of its stress-ng has ended by itself.
+// Target returns the current target, and an error if one of its stress-ng processes has ended by itself.
 func (s *Stress) Target() (Target, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
 	for name, p := range s.parts {
-		if p.over() {
+		if p.exited() {
 			errs = append(errs, fmt.Errorf("load: stress-ng for %s has ended: %v", name, p.cmd.ProcessState))
 		}
 	}

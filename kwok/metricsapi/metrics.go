@@ -1,12 +1,11 @@
-// Package metricsapi serves metrics.k8s.io, as metrics-server does, with the usage of simulated pods,
-// and records the metrics of any server of this API ([Record]).
+// Package metricsapi serves metrics.k8s.io, as metrics-server does, with the usage of simulated pods, and
+// records the metrics of any server of this API ([Record]).
 //
-// Usage comes from the pods' annotations at the time of the request: kwok.x-k8s.io/usage-cpu and
-// usage-memory, which KWOK's own metrics read too. Environments and load generators set them step by
-// step, so that a client sees the usage of the current step, not an average. The annotation
-// kubernasium.io/usage-time has the time of the sample, by default the time of the request. A pod
-// that does not run, has no such annotations or uses no memory has no metrics. Each container of a
-// pod uses the annotated amounts, as with KWOK.
+// Usage comes from the pods' annotations at the time of the request: kwok.x-k8s.io/usage-cpu and usage-memory,
+// which KWOK's own metrics read too. Environments and load generators set them step by step, so that a client
+// sees the usage of the current step, not an average. The annotation kubernasium.io/usage-time has the time of
+// the sample, by default the time of the request. A pod has no metrics if it does not run, lacks these
+// annotations, or uses no memory. Each container of a pod uses the annotated amounts, as with KWOK.
 package metricsapi
 
 import (
@@ -66,7 +65,7 @@ func sampled(p *corev1.Pod, now time.Time) time.Time {
 	return now
 }
 
-// pods returns the metrics of the pods of a namespace, or of all with "", by name.
+// pods returns the metrics of the pods of a namespace, or of all namespaces for "", in name order.
 func (s *Server) pods(ctx context.Context, namespace string, o metav1.ListOptions) (*v1beta1.PodMetricsList, error) {
 	pods, err := s.client.CoreV1().Pods(namespace).List(ctx, o)
 	if err != nil {
@@ -85,8 +84,7 @@ func (s *Server) pods(ctx context.Context, namespace string, o metav1.ListOption
 	return list, nil
 }
 
-// nodes returns the metrics of nodes: the sums of their pods' usage, at the time of the last
-// sample.
+// nodes returns the metrics of nodes: the sums of their pods' usage, at the time of the latest sample.
 func (s *Server) nodes(ctx context.Context, o metav1.ListOptions) (*v1beta1.NodeMetricsList, error) {
 	nodes, err := s.client.CoreV1().Nodes().List(ctx, o)
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 
 // RecordConfig holds the arguments of [Record].
 type RecordConfig struct {
-	REST      *rest.Config // of an API server that serves metrics.k8s.io
+	REST      *rest.Config // configuration for an API server that serves metrics.k8s.io
 	Namespace string       // "": all
 	Selector  string       // of the pods' labels; "": all
 	Interval  time.Duration
-	Samples   int // to take; 0: until the context ends
+	Samples   int // number of samples; 0: until the context ends
 
 	// Warn is called with the error of each failed sample, and about containers with unknown
 	// requests.
@@ -32,19 +32,18 @@ type RecordConfig struct {
 type Recording struct {
 	Samples    int       `json:"samples"`    // lists written
 	Failed     int       `json:"failed"`     // failed samples
-	Containers int       `json:"containers"` // different ones in them
-	Readings   int       `json:"readings"`   // of single containers; repeated ones count again
+	Containers int       `json:"containers"` // number of distinct pods and containers
+	Readings   int       `json:"readings"`   // readings of single containers, summed over the samples
 	First      time.Time `json:"first"`      // of their times
 	Last       time.Time `json:"last"`
 }
 
-// Record asks metrics-server's API for the usage of pods at an interval and writes each reply to
-// out as a line of JSON, a PodMetricsList. If containers are new, and Record may list pods, it
-// first writes a PodList that holds only their requests and limits. Each line is one Write. Package
-// workload reads such files.
+// Record requests the usage of pods from the metrics API at an interval and writes each reply to out as a line
+// of JSON, a PodMetricsList. If there are new containers, and Record may list pods, it first writes a PodList
+// that holds only their requests and limits. Each line is one Write. Package workload reads such files.
 //
-// The first request must succeed. Later ones may fail; Warn gets their errors. If ctx ends before
-// all samples are taken, the error is ctx's, and the recording holds what was written.
+// The first request must succeed. Later ones may fail; Warn gets their errors. If ctx ends before all samples
+// are taken, the error is ctx's, and the recording holds the samples so far.
 func Record(ctx context.Context, out io.Writer, c RecordConfig) (Recording, error) {
 	r := &recorder{config: c, out: out, known: map[string]bool{}}
 	if c.Interval <= 0 || c.Samples < 0 {
@@ -81,8 +80,8 @@ type recorder struct {
 	metrics metricsv1beta1.MetricsV1beta1Interface
 	client  kubernetes.Interface
 	out     io.Writer
-	known   map[string]bool // containers that were seen
-	mute    bool            // pods cannot be listed, and Warn was called
+	known   map[string]bool // containers in earlier samples
+	mute    bool            // pods cannot be listed, and Warn has been called
 }
 
 // sample takes one sample.
@@ -112,7 +111,7 @@ func (r *recorder) sample(ctx context.Context) error {
 	return r.write(list)
 }
 
-// count counts the readings of a list, and reports whether there are new containers in it.
+// count counts the readings of a list, and reports whether the list has new containers.
 func (r *recorder) count(list *v1beta1.PodMetricsList) (news bool) {
 	for i := range list.Items {
 		p := &list.Items[i]

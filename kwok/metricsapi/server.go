@@ -32,7 +32,7 @@ const (
 	apiServiceName   = "v1beta1.metrics.k8s.io"
 	manager          = "kubernasium-metrics"
 
-	availableTimeout = 60 * time.Second // the API server looks at once, and again after seconds
+	availableTimeout = 60 * time.Second // the API server checks at once, and then again after some seconds
 	availablePoll    = 50 * time.Millisecond
 	callTimeout      = 30 * time.Second
 	keepPoll         = time.Second // between checks of the registration
@@ -44,8 +44,8 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 type Config struct {
 	REST   *rest.Config  // of the API server
 	Listen string        // default: 127.0.0.1 and a free port
-	Host   string        // name by which the API server reaches us; default: localhost
-	Window time.Duration // of a sample; default: 1 min
+	Host   string        // name at which the API server reaches us; default: localhost
+	Window time.Duration // window of a sample; default: 1 min
 }
 
 // A Server serves metrics.k8s.io through an API server.
@@ -53,12 +53,12 @@ type Server struct {
 	config  Config
 	client  kubernetes.Interface
 	api     dynamic.Interface
-	callers []string // names in the certificates of those who may call
+	callers []string // names in the certificates of permitted callers
 	serving *extension.Server
 }
 
-// Start serves metrics.k8s.io and registers it with an APIService that names a Service of type
-// ExternalName. It returns when the API server serves it. It replaces an older registration.
+// Start serves metrics.k8s.io and registers it with an APIService for a Service of type ExternalName. It
+// replaces an older registration, and returns when the API server serves the API.
 func Start(ctx context.Context, c Config) (*Server, error) {
 	if c.Host == "" {
 		c.Host = "localhost"
@@ -91,8 +91,8 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// aggregator returns the authority of the certificate with which the API server calls, as the API
-// server publishes it, and records the permitted names.
+// aggregator returns the authority of the certificate with which the API server calls, as the API server
+// publishes it, and records the permitted names.
 func (s *Server) aggregator(ctx context.Context) (*x509.CertPool, error) {
 	const name = "extension-apiserver-authentication"
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -109,7 +109,7 @@ func (s *Server) aggregator(ctx context.Context) (*x509.CertPool, error) {
 		if !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("metricsapi: config map %s: %w", name, err)
 		}
-		if err := pause(ctx); err != nil { // a fresh API server writes it only after it is ready
+		if err := pause(ctx); err != nil { // a new API server writes it only after it is ready
 			return nil, fmt.Errorf("metricsapi: config map %s: %w", name, err)
 		}
 	}
@@ -124,7 +124,7 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// register creates or replaces Service and APIService, and waits until the latter is available.
+// register creates or replaces Service and APIService, and waits until the APIService is available.
 func (s *Server) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, availableTimeout)
 	defer cancel()
@@ -150,7 +150,7 @@ func (s *Server) register(ctx context.Context) error {
 	}
 	var last error
 	for {
-		// Ask as clients do: the condition Available may still be that of an older registration.
+		// Request the API as clients do: the condition Available may still be that of an older registration.
 		_, err := s.client.CoreV1().RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/nodes").DoRaw(ctx)
 		if err == nil {
 			return nil
@@ -164,8 +164,8 @@ func (s *Server) register(ctx context.Context) error {
 	}
 }
 
-// Keep registers the server again whenever another server replaces the registration and then
-// removes its own, until ctx ends.
+// Keep registers the server again whenever another server replaces the registration and then removes its own,
+// until ctx ends.
 func (s *Server) Keep(ctx context.Context) error {
 	for {
 		select {
@@ -183,14 +183,13 @@ func (s *Server) Keep(ctx context.Context) error {
 	}
 }
 
-// transient reports whether an error of the API server may pass.
+// transient reports whether a retry may succeed after this error of the API server.
 func transient(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
 }
 
-// bundle is the authority of our certificate in the form of API objects: base64, JSON's form of
-// bytes.
+// bundle is our certificate's authority as API objects hold it: base64, JSON's form of bytes.
 func (s *Server) bundle() string {
 	text, err := json.Marshal(s.serving.CABundle)
 	if err != nil {
@@ -273,7 +272,7 @@ func (s *Server) handler() http.Handler {
 	return s.guarded(mux)
 }
 
-// guarded admits only the API server: other clients may have a certificate of the same authority.
+// guarded admits only the API server. Other clients may have a certificate of the same authority.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.TLS.PeerCertificates[0].Subject.CommonName
@@ -301,7 +300,7 @@ func missing(err error, resource string, r *http.Request) error {
 	return apierrors.NewNotFound(v1beta1.Resource(resource), strings.TrimPrefix(r.PathValue("namespace")+"/"+r.PathValue("name"), "/"))
 }
 
-// answer writes v, or the error as the API's Status.
+// answer writes v, or err as an API Status.
 func answer(w http.ResponseWriter, v any, err error) {
 	code := http.StatusOK
 	if err != nil {
@@ -315,7 +314,7 @@ func answer(w http.ResponseWriter, v any, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // the caller may have gone
+	_ = json.NewEncoder(w).Encode(v) // the caller may have disconnected
 }
 
 func annotate(ctx context.Context, client kubernetes.Interface, namespace, pod string, annotations map[string]string) error {

@@ -32,8 +32,8 @@ func DevicesOf(n *corev1.Node, pods iter.Seq[*corev1.Pod], reserved func(types.U
 	return Devices{free: m.state.NodeDevices(0), model: m.state.Meta(m.state.Nodes[0].Meta).GPUModel, over: m.nodes[0].over}, nil
 }
 
-// Pick returns the fitting devices of lowest index, as many as the pod wants; ok is false where there
-// are too few of them. A pod that wants none gets none.
+// Pick returns as many fitting devices as the pod requests, those with the lowest indices; ok is false if there
+// are too few. A pod without GPUs gets none.
 func (d Devices) Pick(p *corev1.Pod) (devices uint64, ok bool) {
 	info := readPod(p)
 	left := info.gpus

@@ -1,9 +1,8 @@
-// Package mirror keeps a [cluster.State] equal to the nodes and pods that a scheduler of Kubernetes
-// sees, so that a policy decides on a running cluster as on a simulated one.
+// Package mirror keeps a [cluster.State] equal to the nodes and pods that a Kubernetes scheduler sees, so that
+// a policy decides on a running cluster as on a simulated one.
 //
-// A [Source] shows nodes with their generations. [Mirror.Sync] reads again only the nodes that have
-// changed, and [Mirror.Ask] adds the pod to place. A mirror that has followed any sequence of events
-// equals one that is made from scratch.
+// A [Source] lists nodes with their generations. [Mirror.Sync] reads only the nodes that have changed, and
+// [Mirror.Ask] adds the pod to place. After any sequence of events a mirror equals a new one.
 package mirror
 
 import (
@@ -22,116 +21,116 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// slack is how many ended pods the state may hold beyond the number of present ones before it is made again.
+// slack is how many ended pods the state may hold beyond the number of live ones before it is rebuilt.
 const slack = 4096
 
-// A Source shows nodes and the pods on them. Nothing changes it during [Mirror.Sync].
+// A Source lists nodes and the pods on them. It does not change during [Mirror.Sync].
 type Source interface {
 	// Len returns the number of nodes.
 	Len() int
 
-	// Node returns node i, and a number that differs whenever the node's pods have changed, never 0.
+	// Node returns node i and its generation, which is never 0 and changes whenever the node's pods change.
 	Node(i int) (node *corev1.Node, generation int64)
 
 	// Pods returns the pods of node i.
 	Pods(i int) iter.Seq[*corev1.Pod]
 }
 
-// Mirror is a cluster in step with a Source. [New] makes one. Sync and Ask are called by one goroutine
-// at a time; the other methods are safe for concurrent use.
+// Mirror is a cluster synchronized with a Source. [New] makes one. Only one goroutine at a time may call Sync
+// and Ask; the other methods are safe for concurrent use.
 type Mirror struct {
 	selector labels.Selector
 	set      *nodeSet
 	state    *cluster.State
 	nodes    []nodeEntry // by index in state
-	order    []int32     // by index in the source: index in nodes; -1 for a node that does not count
+	order    []int32     // by index in the source: index in nodes, or -1 for a node that is skipped
 	skipped  []*corev1.Node
-	dirty    bool // an error has left the state behind: Sync starts from scratch
-	live     int  // pods that are present in state
+	dirty    bool // an error left the state inconsistent: Sync starts from scratch
+	live     int  // pods that exist in state
 
-	infos    map[types.UID]*podInfo  // of pods on nodes, as they were read last
+	infos    map[types.UID]*podInfo  // of pods on nodes, as last read
 	pods     map[types.UID]*podEntry // on nodes
 	siblings map[types.UID][]int32   // by controller: indices of pods on nodes
-	extra    []cluster.Resources     // by node: what scores count beyond requests
-	extras   int                     // pods with some
+	extra    []cluster.Resources     // by node: amounts that scores count beyond requests
+	extras   int                     // number of pods with such amounts
 
-	mu       sync.Mutex
-	reserved map[types.UID]uint64      // devices of pods that do not show them yet
-	awaiting map[types.UID]*corev1.Pod // pods that wait for a node; nil: no longer
-	waiting  map[types.UID]*podEntry   // in state
+	mu             sync.Mutex
+	reserved       map[types.UID]uint64      // devices of bound pods whose objects do not state them yet
+	pendingChanges map[types.UID]*corev1.Pod // changes of pending pods since the last Sync; nil: no longer pending
+	pending        map[types.UID]*podEntry   // pending pods in state
 }
 
-// nodeEntry is what the mirror knows of a node.
+// nodeEntry describes a node in the mirror.
 type nodeEntry struct {
 	object     *corev1.Node
-	generation int64 // 0: to be read
+	generation int64 // 0: not read yet
 	pods       map[types.UID]*podEntry
 
-	// unclear: some pod does not say its devices, or does not fit. What is on the node then depends on
-	// the order of its pods, so that all are entered again, in the order of their creation.
-	unclear bool
-	over    bool // its pods have more GPU than it has
+	// ambiguous: a pod does not state its devices, or does not fit. The node's state then depends on the order
+	// of its pods, so that all are added again, in the order of their creation.
+	ambiguous bool
+	over      bool // its pods request more GPUs than it has
 }
 
 // podEntry is a pod in the state.
 type podEntry struct {
 	*podInfo
-	index int32 // in State.Pods; -1: the node is full without it
+	index int32 // in State.Pods; -1: the node was full without it
 	node  int32
 }
 
-// New returns an empty mirror of the nodes that match the selector; nil selects all.
+// New returns an empty mirror of the nodes that match the selector; nil selects all nodes.
 func New(selector labels.Selector) *Mirror {
 	if selector == nil {
 		selector = labels.Everything()
 	}
-	return &Mirror{selector: selector, dirty: true, infos: map[types.UID]*podInfo{}, reserved: map[types.UID]uint64{}, awaiting: map[types.UID]*corev1.Pod{}}
+	return &Mirror{selector: selector, dirty: true, infos: map[types.UID]*podInfo{}, reserved: map[types.UID]uint64{}, pendingChanges: map[types.UID]*corev1.Pod{}}
 }
 
-// Reserve notes the devices that a pod takes on its node, until the pod shows them itself or leaves
-// the node.
+// Reserve records the devices that a pod takes on its node, until the pod's object states them or the pod
+// leaves the node.
 func (m *Mirror) Reserve(uid types.UID, devices uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reserved[uid] = devices
 }
 
-// Release forgets a reservation.
+// Release removes a reservation.
 func (m *Mirror) Release(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.reserved, uid)
 }
 
-// Reserved returns the devices that are reserved for a pod; 0 is none.
+// Reserved returns the devices reserved for a pod; 0 is none.
 func (m *Mirror) Reserved(uid types.UID) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.reserved[uid]
 }
 
-// Await notes a pod that waits for a node: policies may look at the pods to come.
-func (m *Mirror) Await(p *corev1.Pod) {
+// AddPending adds a pending pod, which policies may look at before its turn.
+func (m *Mirror) AddPending(p *corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.awaiting[p.UID] = p
+	m.pendingChanges[p.UID] = p
 }
 
-// Forget ends Await.
-func (m *Mirror) Forget(uid types.UID) {
+// RemovePending removes a pod that is no longer pending.
+func (m *Mirror) RemovePending(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.awaiting[uid] = nil
+	m.pendingChanges[uid] = nil
 }
 
-// Nodes returns the names of the state's nodes in its order, and their indices. Neither changes: after
-// a Sync that finds other nodes there are others.
+// Nodes returns the names of the state's nodes in its order, and the index of each. They are immutable: a Sync
+// that finds other nodes makes new ones.
 func (m *Mirror) Nodes() (names []string, index map[string]int32) { return m.set.names, m.set.index }
 
-// View calls use with the state and the objects of its nodes, neither of which it may change or keep.
+// View calls use with the state and the objects of its nodes. use must neither change nor keep them.
 func (m *Mirror) View(use func(s *cluster.State, nodes []*corev1.Node)) {
 	if m.state == nil {
-		return // nothing was read yet
+		return // nothing has been read yet
 	}
 	nodes := make([]*corev1.Node, len(m.nodes))
 	for i := range nodes {
@@ -140,12 +139,12 @@ func (m *Mirror) View(use func(s *cluster.State, nodes []*corev1.Node)) {
 	use(m.state, nodes)
 }
 
-// Sync makes the state that of the source. After an error the next Sync starts from scratch.
+// Sync updates the state from the source. After an error the next Sync starts from scratch.
 func (m *Mirror) Sync(src Source) error {
 	if m.dirty || len(m.state.Pods) > 2*m.live+slack || !m.sameNodes(src) {
 		m.restart(src)
 	}
-	m.dirty = true // until the end
+	m.dirty = true // reset at the end
 	for i, k := range m.order {
 		if k < 0 {
 			continue
@@ -160,15 +159,15 @@ func (m *Mirror) Sync(src Source) error {
 		}
 		m.nodes[k].generation = generation
 	}
-	if err := m.syncWaiting(); err != nil {
+	if err := m.syncPending(); err != nil {
 		return err
 	}
 	m.dirty = false
 	return nil
 }
 
-// sameNodes reports whether the source has the nodes of the state, unchanged in what policies see. It
-// brings order up to date.
+// sameNodes reports whether the source's nodes are those of the state, and equal in all that policies see. It
+// updates order.
 func (m *Mirror) sameNodes(src Source) bool {
 	if src.Len() != len(m.order) {
 		return false
@@ -180,9 +179,9 @@ func (m *Mirror) sameNodes(src Source) bool {
 		}
 		k, ok := m.set.index[n.Name]
 		switch {
-		case !ok && slices.ContainsFunc(m.skipped, func(s *corev1.Node) bool { return s == n || s.Name == n.Name && alike(s, n) }):
+		case !ok && slices.ContainsFunc(m.skipped, func(s *corev1.Node) bool { return s == n || s.Name == n.Name && equalNodes(s, n) }):
 			k = -1
-		case !ok || !alike(m.nodes[k].object, n):
+		case !ok || !equalNodes(m.nodes[k].object, n):
 			return false
 		}
 		m.order[i] = k
@@ -190,7 +189,7 @@ func (m *Mirror) sameNodes(src Source) bool {
 	return true
 }
 
-// restart makes the state that of empty nodes. What was read of pods is kept.
+// restart resets the state to empty nodes. It keeps the information about pods.
 func (m *Mirror) restart(src Source) {
 	all := make([]*corev1.Node, src.Len())
 	for i := range all {
@@ -216,15 +215,15 @@ func (m *Mirror) restart(src Source) {
 	m.pods = map[types.UID]*podEntry{}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for uid, e := range m.waiting { // they are entered again
-		if _, changed := m.awaiting[uid]; !changed {
-			m.awaiting[uid] = e.object
+	for uid, e := range m.pending { // add them again
+		if _, changed := m.pendingChanges[uid]; !changed {
+			m.pendingChanges[uid] = e.object
 		}
 	}
-	m.waiting = map[types.UID]*podEntry{}
+	m.pending = map[types.UID]*podEntry{}
 }
 
-// update makes the pods of a node those given.
+// update sets the pods of a node.
 func (m *Mirror) update(node int32, pods iter.Seq[*corev1.Pod]) error {
 	n := &m.nodes[node]
 	now := make(map[types.UID]*podInfo, len(n.pods)+1)
@@ -233,7 +232,7 @@ func (m *Mirror) update(node int32, pods iter.Seq[*corev1.Pod]) error {
 	}
 	for uid, e := range n.pods {
 		info := now[uid]
-		if info != nil && info.same(e.podInfo) && !n.unclear {
+		if info != nil && info.same(e.podInfo) && !n.ambiguous {
 			e.podInfo = info
 			continue
 		}
@@ -246,11 +245,11 @@ func (m *Mirror) update(node int32, pods iter.Seq[*corev1.Pod]) error {
 			m.Release(uid)
 		}
 	}
-	return m.enter(node, now)
+	return m.addMissing(node, now)
 }
 
-// enter adds the pods that the node does not have yet.
-func (m *Mirror) enter(node int32, pods map[types.UID]*podInfo) error {
+// addMissing adds the pods that the node does not have yet.
+func (m *Mirror) addMissing(node int32, pods map[types.UID]*podInfo) error {
 	n := &m.nodes[node]
 	var fresh []*podInfo
 	for uid, info := range pods {
@@ -259,25 +258,25 @@ func (m *Mirror) enter(node int32, pods map[types.UID]*podInfo) error {
 		}
 	}
 	slices.SortFunc(fresh, byCreation)
-	n.unclear, n.over = false, false // it was clear, or is empty
+	n.ambiguous, n.over = false, false // it was unambiguous, or is empty
 	for _, info := range fresh {
 		if err := m.add(info, node); err != nil {
 			return err
 		}
 	}
-	if !n.unclear || len(fresh) == len(pods) {
+	if !n.ambiguous || len(fresh) == len(pods) {
 		return nil
 	}
-	for uid, e := range n.pods { // the order matters: all again
+	for uid, e := range n.pods { // the order matters: add all again
 		if err := m.remove(e); err != nil {
 			return err
 		}
 		delete(n.pods, uid)
 	}
-	return m.enter(node, pods)
+	return m.addMissing(node, pods)
 }
 
-// read returns what is read of a pod, and reads again if its object is another.
+// read returns the information about a pod, and reads it again if the object has changed.
 func (m *Mirror) read(p *corev1.Pod) *podInfo {
 	devices := m.Reserved(p.UID)
 	if had := m.infos[p.UID]; had != nil && had.object == p && had.reserved == devices {
@@ -287,22 +286,22 @@ func (m *Mirror) read(p *corev1.Pod) *podInfo {
 	if info.devices == 0 {
 		info.devices, info.reserved = devices, devices
 	} else if devices != 0 {
-		m.Release(p.UID) // the pod shows them
+		m.Release(p.UID) // the pod's object states them
 	}
 	m.infos[p.UID] = info
 	return info
 }
 
-// syncWaiting enters the pods that have begun to wait, and removes those that no longer do. What is on
-// a node waits no longer, whatever informers say.
-func (m *Mirror) syncWaiting() error {
+// syncPending adds pods that have become pending, and removes those that no longer are. A pod on a node is not
+// pending, whatever the informers report.
+func (m *Mirror) syncPending() error {
 	m.mu.Lock()
-	changes := maps.Clone(m.awaiting)
-	clear(m.awaiting)
+	changes := maps.Clone(m.pendingChanges)
+	clear(m.pendingChanges)
 	m.mu.Unlock()
 	var fresh []*podInfo
 	for uid, p := range changes {
-		e := m.waiting[uid]
+		e := m.pending[uid]
 		var info *podInfo
 		if p != nil && m.pods[uid] == nil {
 			info = readPod(p)
@@ -311,7 +310,7 @@ func (m *Mirror) syncWaiting() error {
 			e.podInfo = info
 			continue
 		}
-		if err := m.stopWaiting(uid); err != nil {
+		if err := m.dropPending(uid); err != nil {
 			return err
 		}
 		if info != nil && info.unreadable == nil {
@@ -321,39 +320,40 @@ func (m *Mirror) syncWaiting() error {
 	slices.SortFunc(fresh, byCreation)
 	for _, info := range fresh {
 		e := &podEntry{podInfo: info, node: -1}
-		if m.append(e, info.stated, info.gpus) == nil { // else it requests what no machine has, and policies do not see it
-			m.waiting[info.object.UID] = e
+		if m.append(e, info.stated, info.gpus) == nil { // an error means that the pod requests more than any machine has; policies do not see it
+			m.pending[info.object.UID] = e
 		}
 	}
 	return nil
 }
 
-// stopWaiting takes a pod that waits out of the state.
-func (m *Mirror) stopWaiting(uid types.UID) error {
-	e := m.waiting[uid]
+// dropPending removes a pending pod from the state.
+func (m *Mirror) dropPending(uid types.UID) error {
+	e := m.pending[uid]
 	if e == nil {
 		return nil
 	}
-	delete(m.waiting, uid)
+	delete(m.pending, uid)
 	return m.remove(e)
 }
 
 // A Question is a pod to place.
 type Question struct {
 	Pod      *corev1.Pod
-	Open     []string // names of the nodes that are open to it; others are cordoned while it is asked
-	Replicas int      // pods that its controller wants
+	Open     []string // names of the nodes that may be chosen; the others are cordoned during the question
+	Replicas int      // desired number of pods of its controller
 	Now      time.Time
 }
 
-// Ask describes a pod to choose, which returns a node of the state and devices; the state is as before
-// when Ask returns. It returns the node's name. An error of choose is returned as it is.
+// Ask calls choose with the state and a description of the pod. choose returns a node of the state and devices;
+// Ask returns the node's name. When Ask returns, the state is unchanged. It returns an error of choose as it
+// is.
 func (m *Mirror) Ask(q Question, choose func(s *cluster.State, d envs.Decision) (node int32, devices uint64, err error)) (name string, devices uint64, err error) {
 	info := readPod(q.Pod)
 	if info.unreadable != nil {
 		return "", 0, fmt.Errorf("mirror: pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, info.unreadable)
 	}
-	leave, err := m.closeAllBut(q.Open, info.gpus > 0)
+	leave, err := m.cordonAllBut(q.Open, info.gpus > 0)
 	defer leave()
 	if err != nil {
 		return "", 0, err
@@ -368,14 +368,14 @@ func (m *Mirror) Ask(q Question, choose func(s *cluster.State, d envs.Decision) 
 	if m.extras > 0 {
 		d.Extra = m.extra
 	}
-	if e := m.waiting[q.Pod.UID]; e != nil && e.same(info) {
+	if e := m.pending[q.Pod.UID]; e != nil && e.same(info) {
 		d.Pod = e.index
 	} else {
 		e := &podEntry{podInfo: info, node: -1}
 		if err := m.append(e, info.stated, info.gpus); err != nil {
 			return "", 0, err
 		}
-		defer func() { // a pending pod is nowhere but here
+		defer func() { // a pending pod is in no other list
 			m.state.Pods = m.state.Pods[:e.index]
 			m.live--
 		}()
@@ -388,9 +388,9 @@ func (m *Mirror) Ask(q Question, choose func(s *cluster.State, d envs.Decision) 
 	return m.set.names[node], devices, nil
 }
 
-// closeAllBut cordons the nodes that are not open, and for a pod with GPUs those whose devices have more
-// than they can; leave ends that.
-func (m *Mirror) closeAllBut(open []string, gpus bool) (leave func(), err error) {
+// cordonAllBut cordons the nodes that are not open and, for a pod with GPUs, those whose devices are
+// overcommitted. leave uncordons them.
+func (m *Mirror) cordonAllBut(open []string, gpus bool) (leave func(), err error) {
 	shut := make([]bool, len(m.nodes))
 	for i := range shut {
 		shut[i] = true

@@ -126,7 +126,7 @@ func pictureOf(m *Mirror) picture {
 		p.Nodes[i].Meta = 0 // names are compared
 	}
 	uids := map[int32]types.UID{}
-	for _, all := range []map[types.UID]*podEntry{m.pods, m.waiting} {
+	for _, all := range []map[types.UID]*podEntry{m.pods, m.pending} {
 		for uid, e := range all {
 			if e.index >= 0 {
 				pod := m.state.Pods[e.index]
@@ -190,7 +190,7 @@ func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.P
 	case 1: // a node goes, with its pods
 		if len(w.nodes) > 2 {
 			for _, p := range w.pods[name] {
-				update(func(m *Mirror) { m.Forget(p.UID) })
+				update(func(m *Mirror) { m.RemovePending(p.UID) })
 			}
 			w.nodes = slices.DeleteFunc(w.nodes, func(n *corev1.Node) bool { return n.Name == name })
 			delete(w.pods, name)
@@ -217,7 +217,7 @@ func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.P
 		}
 	case 4, 5: // a pod ends
 		if i, ok := pick(name); ok {
-			update(func(m *Mirror) { m.Forget(w.pods[name][i].UID) })
+			update(func(m *Mirror) { m.RemovePending(w.pods[name][i].UID) })
 			w.pods[name] = slices.Delete(slices.Clone(w.pods[name]), i, i+1)
 			w.touch(name)
 		}
@@ -237,11 +237,11 @@ func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.P
 	case 7, 8: // a pod waits
 		p := fresh()
 		waiting[p.UID] = p
-		update(func(m *Mirror) { m.Await(p) })
+		update(func(m *Mirror) { m.AddPending(p) })
 	case 9: // one of them is deleted
 		if uid, ok := first(waiting); ok {
 			delete(waiting, uid)
-			update(func(m *Mirror) { m.Forget(uid) })
+			update(func(m *Mirror) { m.RemovePending(uid) })
 		}
 	case 10, 11: // one of them is placed, with reserved devices
 		uid, ok := first(waiting)
@@ -257,7 +257,7 @@ func (w *world) event(rng *rand.Rand, next *int, waiting map[types.UID]*corev1.P
 		w.place(p, name)
 		i := slices.IndexFunc(w.nodes, func(n *corev1.Node) bool { return n.Name == name })
 		if _, skipped := w.nodes[i].Labels["skip"]; skipped || rng.IntN(2) == 0 { // informers may say so later
-			update(func(m *Mirror) { m.Forget(uid) })
+			update(func(m *Mirror) { m.RemovePending(uid) })
 		}
 	case 12: // the snapshot has another order
 		rng.Shuffle(len(w.nodes), func(i, j int) { w.nodes[i], w.nodes[j] = w.nodes[j], w.nodes[i] })
@@ -311,7 +311,7 @@ func TestMirrorEqualsRebuild(t *testing.T) {
 				anew.Reserve(uid, devices)
 			}
 			for _, p := range waiting {
-				anew.Await(p)
+				anew.AddPending(p)
 			}
 			mustSync(t, anew, w)
 			if d := cmp.Diff(pictureOf(anew), pictureOf(m)); d != "" {
@@ -363,7 +363,7 @@ func TestSync(t *testing.T) {
 	w.place(onGPU(madePod("says", 1000, 1024), "700", "1"), "n2")
 	w.place(onGPU(madePod("silent", 1000, 1024), "600", ""), "n2")
 	m := New(nil)
-	m.Await(madePod("waits", 1000, 1024))
+	m.AddPending(madePod("waits", 1000, 1024))
 	mustSync(t, m, w)
 	names, index := m.Nodes()
 	if !slices.Equal(names, []string{"n1", "n2", "n10"}) || index["n10"] != 2 || !slices.Equal(m.set.racks, []int32{0, 1, 0}) {

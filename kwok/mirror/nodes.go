@@ -12,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
-// nodeSet is the nodes that count, in their order, and an empty cluster of them.
+// nodeSet holds the mirrored nodes in their order, and an empty cluster of them.
 type nodeSet struct {
 	nodes []*corev1.Node
 	names []string
@@ -21,8 +21,8 @@ type nodeSet struct {
 	racks []int32 // nil unless every node has the label
 }
 
-// newNodeSet returns the set of the nodes that match the selector, without those that have no CPU or
-// memory yet, and the others.
+// newNodeSet returns the set of the nodes that match the selector and have CPU and memory, and the skipped
+// nodes.
 func newNodeSet(all []*corev1.Node, selector labels.Selector) (set *nodeSet, skipped []*corev1.Node) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b *corev1.Node) int { return CompareNames(a.Name, b.Name) })
 	set = &nodeSet{index: make(map[string]int32, len(all)), state: cluster.NewState()}
@@ -35,7 +35,7 @@ func newNodeSet(all []*corev1.Node, selector labels.Selector) (set *nodeSet, ski
 		if err == nil {
 			op.Meta = set.state.Intern(cluster.Meta{Name: n.Name, GPUModel: have.Model})
 		}
-		if err != nil || have.MaxPods < 1 || !selector.Matches(labels.Set(n.Labels)) || set.state.Apply(&op) != nil { // the last: amounts beyond what any machine has
+		if err != nil || have.MaxPods < 1 || !selector.Matches(labels.Set(n.Labels)) || set.state.Apply(&op) != nil { // State.Apply fails for amounts beyond those of any machine
 			skipped = append(skipped, n)
 			continue
 		}
@@ -46,13 +46,13 @@ func newNodeSet(all []*corev1.Node, selector labels.Selector) (set *nodeSet, ski
 	return set, skipped
 }
 
-// CompareNames puts worker-2 before worker-10: names of one length are compared as text, and
-// shorter ones come first.
+// CompareNames orders worker-2 before worker-10: shorter names come first, and names of equal length are
+// compared as text.
 func CompareNames(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// racksOf numbers the racks of the nodes by their label; nil if a node has none.
+// racksOf numbers the nodes' racks by their label; it returns nil if a node has none.
 func racksOf(nodes []*corev1.Node) []int32 {
 	number, racks := map[string]int32{}, make([]int32, len(nodes))
 	for i, n := range nodes {

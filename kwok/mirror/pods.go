@@ -17,20 +17,20 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
-// podInfo is what policies see of a pod, read once for each version of the object.
+// podInfo is the information about a pod that policies see. It is read once for each version of the object.
 type podInfo struct {
 	object      *corev1.Pod
 	stated      cluster.Resources
-	extra       cluster.Resources // what scores count beyond
+	extra       cluster.Resources // amounts that scores count beyond the requests
 	gpus, milli int32
 	models      string
-	devices     uint64 // that it has on its node; 0 if it does not say
-	reserved    uint64 // devices, if the reservation says them and not the pod
+	devices     uint64 // its devices on its node; 0 if unknown
+	reserved    uint64 // equal to devices if only the reservation states them
 	controller  types.UID
 	unreadable  error
 }
 
-// readPod reads a pod. Where its GPUs cannot be read, it has none.
+// readPod reads a pod. If its GPUs cannot be read, it has none.
 func readPod(p *corev1.Pod) *podInfo {
 	i := &podInfo{object: p}
 	var counted cluster.Resources
@@ -56,8 +56,9 @@ func readPod(p *corev1.Pod) *podInfo {
 	return i
 }
 
-// extraOf returns what policies count for a pod beyond its requests. A pod that states 0 counts as one
-// that states nothing, unlike in kube-scheduler: else a policy would put any number of them on one node.
+// extraOf returns the amounts that policies count for a pod beyond its requests. A pod that requests 0 counts
+// as a pod without requests, unlike in kube-scheduler. Otherwise a policy would put any number of them on one
+// node.
 func extraOf(stated, counted cluster.Resources) (extra cluster.Resources) {
 	extra.MilliCPU = max(0, counted.MilliCPU-stated.MilliCPU)
 	if counted.MilliCPU == 0 {
@@ -70,13 +71,13 @@ func extraOf(stated, counted cluster.Resources) (extra cluster.Resources) {
 	return extra
 }
 
-// same reports whether two versions of a pod are the same to policies.
+// same reports whether two versions of a pod are equal to policies.
 func (i *podInfo) same(o *podInfo) bool {
 	return i.stated == o.stated && i.extra == o.extra && i.gpus == o.gpus && i.milli == o.milli && i.models == o.models &&
 		i.devices == o.devices && i.controller == o.controller
 }
 
-// byCreation orders pods by creation, then by name, which no two of a namespace share.
+// byCreation orders pods by creation time, then by name, which is unique in a namespace.
 func byCreation(a, b *podInfo) int {
 	x, y := a.object, b.object
 	return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
@@ -100,32 +101,32 @@ func (m *Mirror) append(e *podEntry, requests cluster.Resources, gpus int32) err
 	return nil
 }
 
-// add enters a pod on its node. A node with more on it than it has shows as full.
+// add adds a pod to its node. An overcommitted node appears full.
 func (m *Mirror) add(info *podInfo, node int32) error {
 	e := &podEntry{podInfo: info, index: -1, node: node}
 	uid := info.object.UID
-	if err := m.stopWaiting(uid); err != nil {
+	if err := m.dropPending(uid); err != nil {
 		return err
 	}
 	m.nodes[node].pods[uid], m.pods[uid] = e, e
 	m.count(e, 1)
 	n := &m.state.Nodes[node]
 	if n.NumPods >= n.MaxPods {
-		m.nodes[node].unclear = true
+		m.nodes[node].ambiguous = true
 		return nil
 	}
 	free := m.state.Free(node)
 	requests := cluster.Resources{MilliCPU: min(info.stated.MilliCPU, free.MilliCPU), MemoryBytes: min(info.stated.MemoryBytes, free.MemoryBytes)}
 	if requests != info.stated {
-		m.nodes[node].unclear = true
+		m.nodes[node].ambiguous = true
 	}
 	if err := m.append(e, requests, info.gpus); err != nil {
 		return err
 	}
-	devices, said := m.devices(e)
-	if !said {
-		m.nodes[node].unclear = true
-		if devices == 0 { // more on the devices than they have: without them
+	devices, stated := m.devices(e)
+	if !stated {
+		m.nodes[node].ambiguous = true
+		if devices == 0 { // the devices are overcommitted: add the pod without them
 			m.nodes[node].over = true
 			m.state.Pods = m.state.Pods[:e.index]
 			m.live--
@@ -147,28 +148,28 @@ func (m *Mirror) add(info *podInfo, node int32) error {
 	return nil
 }
 
-// devices returns the devices of a pod on its node: those that it says, where they are free, and else
-// the first that are, 0 if there are too few.
-func (m *Mirror) devices(e *podEntry) (devices uint64, said bool) {
+// devices returns the devices of a pod on its node: those that it states, if they are free, or else the first
+// that are, or 0 if there are too few. stated reports whether they are the pod's own.
+func (m *Mirror) devices(e *podEntry) (devices uint64, stated bool) {
 	if e.gpus == 0 {
 		return 0, true
 	}
 	free := m.state.NodeDevices(e.node)
-	said = bits.OnesCount64(e.podInfo.devices) == int(e.gpus) && e.podInfo.devices>>len(free) == 0
-	for d := e.podInfo.devices; said && d != 0; d &= d - 1 {
-		said = free[bits.TrailingZeros64(d)].Free >= e.milli
+	stated = bits.OnesCount64(e.podInfo.devices) == int(e.gpus) && e.podInfo.devices>>len(free) == 0
+	for d := e.podInfo.devices; stated && d != 0; d &= d - 1 {
+		stated = free[bits.TrailingZeros64(d)].Free >= e.milli
 	}
-	if said && m.state.Fits(e.index, e.node) {
+	if stated && m.state.Fits(e.index, e.node) {
 		return e.podInfo.devices, true
 	}
-	if !m.state.Fits(e.index, e.node) { // another model, too
+	if !m.state.Fits(e.index, e.node) { // also false for another GPU model
 		return 0, false
 	}
 	devices, _ = m.state.PickDevices(e.index, e.node)
 	return devices, false
 }
 
-// remove takes a pod out of the state.
+// remove removes a pod from the state.
 func (m *Mirror) remove(e *podEntry) error {
 	if e.node >= 0 {
 		m.count(e, -1)
@@ -194,7 +195,7 @@ func (m *Mirror) remove(e *podEntry) error {
 	return nil
 }
 
-// count counts what scores count beyond requests.
+// count adds, or with sign -1 subtracts, the amounts that scores count beyond requests.
 func (m *Mirror) count(e *podEntry, sign int64) {
 	if e.extra == (cluster.Resources{}) {
 		return
@@ -205,8 +206,8 @@ func (m *Mirror) count(e *podEntry, sign int64) {
 	m.extras += int(sign)
 }
 
-// alike reports whether two states of a node are the same to policies.
-func alike(a, b *corev1.Node) bool {
+// equalNodes reports whether two versions of a node are equal to policies.
+func equalNodes(a, b *corev1.Node) bool {
 	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
 		equalAmounts(a.Status.Allocatable, b.Status.Allocatable) && equalAmounts(a.Status.Capacity, b.Status.Capacity)
 }

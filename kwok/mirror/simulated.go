@@ -18,15 +18,15 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
-// Simulated lets a policy decide in a simulation, which it sees as it would see a running cluster.
+// Simulated lets a policy that is made for a running cluster decide in a simulation.
 type Simulated struct {
 	policy   *live.Policy
 	mirror   *Mirror
 	nodes    []*corev1.Node
 	pods     []*corev1.Pod
 	on       [][]*corev1.Pod // by node
-	version  []int64         // by node, raised when its pods change
-	node     []int32         // by pod: where it is; -1 is nowhere
+	version  []int64         // by node, incremented when its pods change
+	node     []int32         // by pod: its node, or -1
 	devices  []uint64        // by pod
 	replicas map[types.UID]int
 }
@@ -36,8 +36,8 @@ var (
 	_ Source           = (*Simulated)(nil)
 )
 
-// Simulate returns the policy as the decider of a simulation of these nodes and pods, in the order in
-// which the simulation has them. The caller closes the policy.
+// Simulate returns the policy as the decider of a simulation of these nodes and pods, in the simulation's
+// order. The caller closes the policy.
 func Simulate(p *live.Policy, nodes []corev1.Node, pods []*corev1.Pod) (*Simulated, error) {
 	s := &Simulated{
 		policy: p, mirror: New(nil), on: make([][]*corev1.Pod, len(nodes)), version: make([]int64, len(nodes)),
@@ -51,18 +51,18 @@ func Simulate(p *live.Policy, nodes []corev1.Node, pods []*corev1.Pod) (*Simulat
 	}
 	for i, pod := range pods {
 		pod = pod.DeepCopy()
-		pod.UID = types.UID(strconv.Itoa(i)) // two of a file may be equal
+		pod.UID = types.UID(strconv.Itoa(i)) // two objects in a file may have the same UID
 		if info := readPod(pod); info.unreadable != nil {
 			return nil, fmt.Errorf("mirror: pod %s/%s: %w", pod.Namespace, pod.Name, info.unreadable)
 		}
-		said, _ := kubeyaml.DeviceAnnotation(pod, nil)
-		delete(pod.Annotations, said)                             // the simulation says its devices
-		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil { // names of controllers repeat in other namespaces
+		stated, _ := kubeyaml.DeviceAnnotation(pod, nil)
+		delete(pod.Annotations, stated)                           // the simulation chooses its devices
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil { // names of controllers may repeat in other namespaces
 			ref.UID = types.UID(pod.Namespace + "/" + string(ref.UID))
 			s.replicas[ref.UID]++
 		}
 		s.pods, s.node[i] = append(s.pods, pod), -1
-		s.mirror.Await(pod)
+		s.mirror.AddPending(pod)
 	}
 	return s, nil
 }
@@ -100,7 +100,7 @@ func (s *Simulated) Decide(ctx context.Context, q gpushare.Question) (node int32
 	return int32(slices.IndexFunc(s.nodes, func(n *corev1.Node) bool { return n.Name == name })), devices, nil
 }
 
-// follow takes in where the simulation has its pods.
+// follow updates the pods' nodes from the simulation.
 func (s *Simulated) follow(q gpushare.Question) {
 	for i, p := range s.pods {
 		phase, at, list := q.Sim.Pod(i)
@@ -118,7 +118,7 @@ func (s *Simulated) follow(q gpushare.Question) {
 		if was >= 0 {
 			s.on[was] = slices.DeleteFunc(s.on[was], func(o *corev1.Pod) bool { return o == p })
 			s.version[was]++
-			s.mirror.Await(p)
+			s.mirror.AddPending(p)
 		}
 		if node >= 0 {
 			s.on[node] = append(s.on[node], p)

@@ -4,11 +4,11 @@ package procgroup
 
 import "os/exec"
 
-// Lead does nothing here.
+// Lead does nothing on this system.
 func Lead(*exec.Cmd, bool) {}
 
-// Terminate ends a command that has started.
+// Terminate kills a command that has started.
 func Terminate(cmd *exec.Cmd) error { return cmd.Process.Kill() }
 
-// Kill ends a command that has started.
+// Kill kills a command that has started.
 func Kill(cmd *exec.Cmd) error { return cmd.Process.Kill() }

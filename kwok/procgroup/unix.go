@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Lead makes a command that has not started the leader of a process group. With ends the group's leader
-// ends with this process, on Linux only.
+// Lead makes a command that has not started the leader of a process group. With ends, on Linux only, the leader
+// is killed when this process ends.
 func Lead(cmd *exec.Cmd, ends bool) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if ends {
@@ -16,8 +16,8 @@ func Lead(cmd *exec.Cmd, ends bool) {
 	}
 }
 
-// Terminate asks the group of a leader that has started to end.
+// Terminate sends SIGTERM to the group of a leader that has started.
 func Terminate(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 
-// Kill ends the group of a leader that has started.
+// Kill kills the group of a leader that has started.
 func Kill(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -1,9 +1,9 @@
-// Package profile collects profiles of long-running applications that interfere: it launches a
-// combination of containers on a node as batch/v1 Jobs, lets them warm up, loads them, measures their
-// throughput, tears them down and continues with the next combination.
+// Package profile collects profiles of long-running applications that interfere. It launches a combination of
+// containers on a node as batch/v1 Jobs, lets them warm up, loads them, measures their throughput, deletes them
+// and continues with the next combination.
 //
-// A state file keeps the measurements. An interrupted collection resumes: it first removes what was
-// launched and not torn down, and does not repeat measurements in the file.
+// A state file keeps the measurements. An interrupted collection resumes: it first deletes the Jobs that it
+// left behind, and does not repeat measurements in the file.
 package profile
 
 import (
@@ -28,27 +28,27 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// Sizes of the published profile's node and container.
+// Sizes of the node and the container in the published profile.
 const (
 	containerMilliCPU    = 2000
 	containerMemoryBytes = 8 << 30
-	attempts             = 3 // of a measurement that fails
+	attempts             = 3 // attempts of a measurement that fails
 	tearDownTimeout      = 5 * time.Minute
 )
 
-// labelApp marks Jobs and pods of a collection; its value is the application.
+// labelApp labels the Jobs and pods of a collection with their application.
 const labelApp = "kubernasium.io/profile-app"
 
 // Config holds the arguments of [Collect].
 type Config struct {
 	Server       kwok.Options
-	Namespace    string                            // of the Jobs; "" makes one for the time of the collection
-	Nodes        []string                          // that exist, each for one combination at a time; none makes NewNodes
-	NewNodes     int                               // nodes that KWOK plays
+	Namespace    string                            // of the Jobs; "" creates one and deletes it with the collection
+	Nodes        []string                          // existing nodes, each for one combination at a time; empty creates NewNodes
+	NewNodes     int                               // number of KWOK nodes to create
 	Pods         map[string]corev1.PodTemplateSpec // by application; missing ones are simulated
-	Combinations []lra.Counts                      // to measure, as Combinations or WithAlone return them
-	Repeats      int                               // how often to measure each, ≥ 1
-	WarmUp       time.Duration                     // between the start of the containers and the load
+	Combinations []lra.Counts                      // to measure; see Combinations and WithAlone
+	Repeats      int                               // number of measurements of each combination, at least 1
+	WarmUp       time.Duration                     // time between the start of the containers and the load
 	Load         Load
 	StateFile    string
 	Done         func(Progress) // called after each measurement, unless nil
@@ -58,22 +58,22 @@ type Config struct {
 type Progress struct {
 	Counts   lra.Counts
 	Err      error // why the combination could not be measured
-	Measured int   // now and before
-	Of       int   // to measure in all
+	Measured int   // measurements so far
+	Of       int   // measurements in total
 }
 
 // Result is the result of [Collect].
 type Result struct {
 	Profile  []throughput.Measurement
-	Resumed  int          // measurements that were there before
-	Measured int          // made now
-	Failed   []lra.Counts // combinations that could not be measured; the next collection tries again
+	Resumed  int          // measurements that the state file already had
+	Measured int          // measurements of this call
+	Failed   []lra.Counts // combinations that could not be measured; the next collection retries them
 }
 
-// Collect makes the missing measurements, and returns the profile of everything in the state file.
-// It leaves out a combination that cannot be measured. An application that cannot be measured alone
-// is an error, since all its throughputs are relative to that. So are errors of the API server and
-// of ctx; Collect returns them when the containers are torn down.
+// Collect makes the missing measurements, and returns the profile of all measurements in the state file. It
+// omits a combination that cannot be measured. An application that cannot be measured alone is an error,
+// because all its throughputs are relative to that measurement. Errors of the API server and of ctx end the
+// collection; Collect returns them after it has deleted the containers.
 func Collect(ctx context.Context, c Config) (_ *Result, err error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -124,12 +124,12 @@ func isApp(name string) bool {
 	return false
 }
 
-// collector is a run of Collect.
+// collector is the state of a call of Collect.
 type collector struct {
 	Config
 	space *jobs.Space
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	state  *state
 	result *Result
 	total  int
@@ -141,8 +141,8 @@ type key struct {
 	try    int
 }
 
-// prepare records the namespace before anything is launched in it, removes what an earlier
-// collection left there, and makes nodes.
+// prepare records the namespace before it launches anything there, deletes the leftovers of an earlier
+// collection, and creates nodes.
 func (k *collector) prepare(ctx context.Context) error {
 	k.state.Namespace = k.space.Namespace()
 	if err := k.state.write(k.StateFile); err != nil {
@@ -169,7 +169,7 @@ func (k *collector) prepare(ctx context.Context) error {
 	return nil
 }
 
-// close removes the namespace if the collection made it, and then forgets it.
+// close deletes the namespace if the collection created it, and then removes it from the state.
 func (k *collector) close() error {
 	if err := k.space.Close(); err != nil || k.Namespace != "" {
 		return err
@@ -178,7 +178,7 @@ func (k *collector) close() error {
 	return k.state.write(k.StateFile)
 }
 
-// measureAll lets each node measure one combination after another.
+// measureAll measures one combination after another on each node.
 func (k *collector) measureAll(ctx context.Context) error {
 	there := map[key]bool{}
 	for _, m := range k.state.Measurements {
@@ -206,7 +206,7 @@ func (k *collector) measureAll(ctx context.Context) error {
 					return context.Cause(ctx)
 				}
 				m, err := k.tries(ctx, node, t)
-				if err := k.note(ctx, t, m, err); err != nil {
+				if err := k.record(ctx, t, m, err); err != nil {
 					return err
 				}
 			}
@@ -233,8 +233,8 @@ func (k *collector) tries(ctx context.Context, node string, t key) (m measuremen
 	return m, err
 }
 
-// note adds a measurement to the state file, or a failure to the result.
-func (k *collector) note(ctx context.Context, t key, m measurement, err error) error {
+// record adds a measurement to the state file, or a failure to the result.
+func (k *collector) record(ctx context.Context, t key, m measurement, err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var failure *loadError
@@ -256,7 +256,7 @@ func (k *collector) note(ctx context.Context, t key, m measurement, err error) e
 	return nil
 }
 
-// measure launches a combination, lets it warm up, loads it, and always tears it down.
+// measure launches a combination, lets it warm up, loads it, and always deletes it.
 func (k *collector) measure(ctx context.Context, node string, t key) (m measurement, err error) {
 	var names, apps []string
 	for a, n := range t.counts {
@@ -272,7 +272,7 @@ func (k *collector) measure(ctx context.Context, node string, t key) (m measurem
 			tearDown = k.space.Gone(ctx, names...)
 		}
 		if tearDown != nil {
-			err = tearDown // of the API server, not of the load
+			err = tearDown // an error of the API server, not of the load
 		}
 	}()
 	for i, name := range names {
@@ -308,7 +308,7 @@ func (k *collector) measure(ctx context.Context, node string, t key) (m measurem
 	return summarize(t, containers, answers), nil
 }
 
-// summarize returns the means over the containers of each application.
+// summarize returns the mean over the containers of each application.
 func summarize(t key, containers []Container, answers []Answer) measurement {
 	m := measurement{Counts: t.counts, Try: t.try}
 	for i, c := range containers {

@@ -9,9 +9,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// Combinations returns the combinations of one to most containers to measure: each application
-// alone, to which all throughputs are relative, and the share coverage of the others, in random
-// order by seed. A larger coverage has the combinations of a smaller one, in the same order.
+// Combinations returns the combinations of 1 to most containers to measure: each application alone, because all
+// throughputs are relative to that, and the fraction coverage of the others, in a random order that seed
+// determines. A larger coverage extends a smaller one in the same order.
 func Combinations(most int, coverage float64, seed uint64) ([]lra.Counts, error) {
 	if most < 1 || most > lra.MaxSlots {
 		return nil, fmt.Errorf("profile: combinations of up to %d containers, want 1 to %d", most, lra.MaxSlots)
@@ -31,9 +31,8 @@ func Combinations(most int, coverage float64, seed uint64) ([]lra.Counts, error)
 	return append(all, others[:int(math.Ceil(coverage*float64(len(others))))]...), nil
 }
 
-// WithAlone returns each application alone, and then the combinations of list without these and
-// without repeats. It returns an error for a combination that no node has room for, or that is
-// empty.
+// WithAlone returns each application alone, and then the combinations of list without these and without
+// repeats. It returns an error for an empty combination, or one that no node has room for.
 func WithAlone(list []lra.Counts) ([]lra.Counts, error) {
 	all, there := alone(), map[lra.Counts]bool{}
 	for _, c := range all {

@@ -26,20 +26,20 @@ type Command struct {
 	timeout  time.Duration
 }
 
-// commandFields are the fields for a command's template.
+// commandFields are the fields of a command's template.
 type commandFields struct {
 	Container
-	Duration time.Duration // of the load, such as 5m0s
-	Seconds  float64       // the same
+	Duration time.Duration // of the load, for example 5m0s
+	Seconds  float64       // the same duration in seconds
 }
 
 // killDelay is how long a killed process may keep its output open.
 const killDelay = 5 * time.Second
 
-// NewCommand returns the load of a command line for sh. It is a template of package text/template
-// with the fields of [Container], .Duration and .Seconds. The command decides how long to load;
-// after the timeout it is killed. It must print one JSON object and nothing else on standard
-// output: {"rps": NUMBER, "rt50": SECONDS, "rt99": SECONDS}, the latter two optional.
+// NewCommand returns a load that runs a command line in sh. The command line is a text/template with the fields
+// of [Container], .Duration and .Seconds. The command decides how long to load; it is killed after the timeout.
+// It must print one JSON object and nothing else on standard output: {"rps": NUMBER, "rt50": SECONDS, "rt99":
+// SECONDS}; the latter two are optional.
 func NewCommand(text string, duration, timeout time.Duration) (*Command, error) {
 	t, err := template.New("load").Option("missingkey=error").Parse(text)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Command) one(ctx context.Context, of Container) (Answer, error) {
 		return Answer{}, err
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	procgroup.Lead(cmd, false) // to kill the shell's children, too
+	procgroup.Lead(cmd, false) // to kill also the shell's children
 	cmd.Cancel = func() error { return procgroup.Kill(cmd) }
 	cmd.WaitDelay = killDelay
 	var stdout, stderr bytes.Buffer
@@ -122,5 +122,5 @@ func lastLine(text string) string {
 	return shorten(lines[len(lines)-1])
 }
 
-// shorten bounds quotations in messages.
+// shorten limits the length of quotations in messages.
 func shorten(text string) string { return text[:min(len(text), 200)] }

@@ -21,19 +21,18 @@ type Container struct {
 
 // An Answer is a container's result under load.
 type Answer struct {
-	RPS  float64 // requests per second, or another unit that is the same in all measurements of the application
+	RPS  float64 // requests per second, or another unit that all measurements of the application share
 	RT50 float64 // median response time in seconds; 0 if not measured
 	RT99 float64 // 99th percentile in seconds; 0 if not measured
 }
 
-// A Load loads the containers of a node and measures them. Several goroutines use it, one for each
-// node.
+// A Load loads the containers of a node and measures them. Several goroutines use it, one per node.
 type Load interface {
-	// Measure loads all containers at the same time and returns an answer for each. The containers
-	// are those of a combination, application by application. try counts the measurements of a
-	// combination, from 0. An error concerns this measurement only, which may be repeated.
+	// Measure loads all containers at the same time and returns an answer for each. The containers are those
+	// of a combination, in application order. try counts the measurements of a combination, from 0. An error
+	// concerns only this measurement, which the caller may repeat.
 	Measure(ctx context.Context, c lra.Counts, try int, containers []Container) ([]Answer, error)
-	// Setting describes the load. Measurements of different settings do not mix.
+	// Setting describes the load. Measurements with different settings are not mixed.
 	Setting() string
 }
 
@@ -41,12 +40,12 @@ type Load interface {
 type Law struct {
 	Table *lra.Table
 	Noise float64 // standard deviation of the logarithm of a container's throughput
-	Seed  uint64  // of the noise, which depends on it, the combination and the try alone
+	Seed  uint64  // of the noise, which is a function of seed, combination and try
 	Name  string  // of the table
 }
 
-// A simulated container serves clients that each wait for a response before the next request; alone
-// on its node it serves one request per second. Response times are exponential.
+// clients is the number of clients of a simulated container. Each waits for a response before its next request.
+// Alone on its node, the container serves one request per second. Response times are exponential.
 const clients = 4
 
 // Measure implements [Load].

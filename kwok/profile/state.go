@@ -17,19 +17,19 @@ import (
 // stateVersion is the version of the file's layout.
 const stateVersion = 1
 
-// state holds the measurements of a collection, and what it needs to resume. Its file is replaced
-// as a whole after each measurement, so that it is consistent however the process ends.
+// state holds the measurements of a collection, and what a resumed collection needs. Its file is replaced
+// atomically after each measurement, so that it stays consistent if the process dies.
 type state struct {
 	Version   int      `json:"version"`
-	Apps      []string `json:"apps"`    // in the order of all numbers
-	Setting   string   `json:"setting"` // of the load, and the time before it
+	Apps      []string `json:"apps"`    // nodes in the order of their numbers
+	Setting   string   `json:"setting"` // setting of the load, and the warm-up time
 	Namespace string   `json:"namespace,omitempty"`
 	// Measurements are in the order in which they ended.
 	Measurements []measurement `json:"measurements"`
 }
 
-// measurement is the result of one combination. Throughputs are the load's answers, averaged over
-// the containers of an application.
+// measurement is the result of one combination. Throughputs are the load's answers, averaged over the
+// containers of an application.
 type measurement struct {
 	Counts lra.Counts           `json:"counts"`
 	Try    int                  `json:"try"`
@@ -38,7 +38,7 @@ type measurement struct {
 	RT99   [lra.NumApps]float64 `json:"rt99"`
 }
 
-// openState reads the file of a collection with a setting, or starts one.
+// openState reads the state of a collection with the same setting, or starts a new one.
 func openState(path, setting string) (*state, error) {
 	s := &state{Version: stateVersion, Apps: lra.Apps[:], Setting: setting, Measurements: []measurement{}}
 	text, err := os.ReadFile(path)

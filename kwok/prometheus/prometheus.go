@@ -1,4 +1,4 @@
-// Package prometheus queries a Prometheus server and returns its replies as they are.
+// Package prometheus queries a Prometheus server and returns its unparsed replies.
 package prometheus
 
 import (
@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// maxReply bounds a reply, in bytes; eight days of 10,000 containers are about 200 MB.
+// maxReply limits a reply in bytes; eight days of 10,000 containers are about 200 MB.
 const maxReply = 1 << 30
 
-// Client asks one server. The zero values of its fields but URL and Timeout are usable.
+// Client queries one server. All fields but URL and Timeout may be zero.
 type Client struct {
 	URL                string        // such as http://localhost:9090, or one with a path
 	Timeout            time.Duration // of a reply
-	Token              string        // bearer token; empty: none. It has precedence over name and password
+	Token              string        // bearer token; empty: none. It takes precedence over name and password
 	Username, Password string        // sent if neither is empty
 	HTTP               *http.Client  // nil: the default one
 }
 
-// Check reports a URL that names no server.
+// Check returns an error for a URL that does not name a server.
 func (c *Client) Check() error {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -35,8 +35,8 @@ func (c *Client) Check() error {
 	return nil
 }
 
-// QueryRange returns the body of the reply to a range query (/api/v1/query_range). An error has the
-// server's own message where it gave one.
+// QueryRange returns the body of the reply to a range query (/api/v1/query_range). An error includes the
+// server's message if there is one.
 //
 // Source: Prometheus documentation, "HTTP API", section Range queries.
 func (c *Client) QueryRange(ctx context.Context, query string, start, end time.Time, step time.Duration) ([]byte, error) {
@@ -46,7 +46,7 @@ func (c *Client) QueryRange(ctx context.Context, query string, start, end time.T
 	})
 }
 
-// Query returns the body of the reply to a query at an instant (/api/v1/query), as QueryRange does.
+// Query returns the body of the reply to an instant query (/api/v1/query). Errors are as in QueryRange.
 func (c *Client) Query(ctx context.Context, query string, at time.Time) ([]byte, error) {
 	return c.ask(ctx, "query", url.Values{"query": {query}, "time": {unixSeconds(at)}})
 }

@@ -1,5 +1,5 @@
-// Command scheduler is kube-scheduler with the plugin Kubernasium. Flags, configuration, events,
-// metrics and leases are kube-scheduler's.
+// Command scheduler is kube-scheduler with the plugin Kubernasium. Its flags, configuration, events, metrics
+// and leases are kube-scheduler's.
 package main
 
 import (

@@ -19,39 +19,40 @@ import (
 // Plugin is the plugin's name in profiles.
 const Plugin = "Kubernasium"
 
-// Requests to the API server. A binding is one; kube-scheduler's default of 50 a second would bound it to
-// as many pods.
+// Rate of requests to the API server. Each binding is a request, so kube-scheduler's default of 50 per second
+// would limit it to 50 pods per second.
 const (
 	qps   = 1000
 	burst = 2000
 )
 
-// Values of Args.Order: among which nodes the policy chooses.
+// Values of Args.Order: the nodes among which the policy chooses.
 const (
-	OrderRespect  = "respect"  // the policy chooses among the nodes that satisfy users' stated preferences best, within a margin
-	OrderPolicy   = "policy"   // the policy chooses among all nodes
-	OrderTiebreak = "tiebreak" // the policy chooses among the nodes that kube-scheduler's default scores rate best
+	OrderRespect  = "respect"  // among the nodes that satisfy users' stated preferences best, within a margin
+	OrderPolicy   = "policy"   // among all nodes
+	OrderTiebreak = "tiebreak" // among the nodes with kube-scheduler's highest default scores
 )
 
-// DefaultMargin is a tenth of the difference that one preference makes: NodeAffinity's 100 with weight 2.
+// DefaultMargin is a tenth of the difference that one preference makes: 100 points of NodeAffinity with weight
+// 2.
 const DefaultMargin = 20
 
-// Args are the arguments of the plugin, in pluginConfig of a profile.
+// Args are the plugin's arguments, in pluginConfig of a profile.
 type Args struct {
 	live.Args // model or baseline, env, options
 
-	Budget       metav1.Duration `json:"budget,omitzero"`        // of a decision, after which kube-scheduler's scores decide; default 100ms
-	Order        string          `json:"order,omitempty"`        // of users' preferences and the policy; default OrderRespect
-	Margin       *int64          `json:"margin,omitempty"`       // by how much a score may be below the best with OrderRespect; default DefaultMargin
-	NodeSelector string          `json:"nodeSelector,omitempty"` // label selector of the nodes that pods may go to and the policy sees; default all
-	ReloadEvery  metav1.Duration `json:"reloadEvery,omitzero"`   // how often the model file is looked at; default 5s
+	Budget       metav1.Duration `json:"budget,omitzero"`        // time limit of a decision, after which kube-scheduler's scores decide; default 100ms
+	Order        string          `json:"order,omitempty"`        // precedence of users' preferences and the policy; default OrderRespect
+	Margin       *int64          `json:"margin,omitempty"`       // how far a score may be below the best with OrderRespect; default DefaultMargin
+	NodeSelector string          `json:"nodeSelector,omitempty"` // label selector of the nodes that pods may use and the policy sees; default all
+	ReloadEvery  metav1.Duration `json:"reloadEvery,omitzero"`   // interval of checks of the model file; default 5s
 	Serve        Serve           `json:"serve,omitzero"`
 }
 
 // Serve are the arguments of the plugin's endpoints: POST /score, GET /healthz and /metrics.
 type Serve struct {
 	Listen    string `json:"listen,omitempty"`    // address; default: no endpoints
-	TokenFile string `json:"tokenFile,omitempty"` // file with the bearer token of requests; default: the variable KUBERNASIUM_TOKEN, if set. Beyond loopback one is needed
+	TokenFile string `json:"tokenFile,omitempty"` // file with the bearer token of requests; default: the variable KUBERNASIUM_TOKEN, if set. An address beyond loopback needs a token
 }
 
 // Profile is a scheduler name and the policy that places its pods.
@@ -60,7 +61,7 @@ type Profile struct {
 	Args Args
 }
 
-// Lease is the lease by which one of several instances schedules.
+// Lease is the lease that elects one of several instances to schedule.
 type Lease struct {
 	Namespace, Name string
 	Duration        time.Duration
@@ -68,10 +69,10 @@ type Lease struct {
 
 // Config describes a kube-scheduler.
 type Config struct {
-	Kubeconfig string // file; empty is the pod's service account
+	Kubeconfig string // path of the file; empty is the pod's service account
 	Lease      *Lease // nil: no other instance runs
 	Profiles   []Profile
-	Default    bool // a profile default-scheduler without the plugin, too
+	Default    bool // also a profile default-scheduler without the plugin
 }
 
 // YAML returns the KubeSchedulerConfiguration.
@@ -86,7 +87,7 @@ func (c *Config) YAML() ([]byte, error) {
 	if c.Lease != nil {
 		*k.LeaderElection.LeaderElect = true
 		k.LeaderElection.ResourceNamespace, k.LeaderElection.ResourceName = c.Lease.Namespace, c.Lease.Name
-		// As kube-scheduler's 15, 10 and 2 s.
+		// The same times as kube-scheduler's 15, 10 and 2 s.
 		k.LeaderElection.LeaseDuration.Duration, k.LeaderElection.RenewDeadline.Duration = c.Lease.Duration, c.Lease.Duration*2/3
 		k.LeaderElection.RetryPeriod.Duration = c.Lease.Duration * 2 / 15
 	}
@@ -105,9 +106,9 @@ func (c *Config) YAML() ([]byte, error) {
 			PercentageOfNodesToScore: &all, // the policy sees every feasible node
 			Plugins: &configv1.Plugins{
 				MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: Plugin}}},
-				// The plugin calls kube-scheduler's own score plugins, and only where they matter.
+				// The plugin calls kube-scheduler's own score plugins only where they matter.
 				PreScore: alone, Score: alone,
-				// Before DefaultBinder: only the plugin's binding says the devices of a pod.
+				// Before DefaultBinder, because only the plugin's binding states the devices of a pod.
 				Bind: configv1.PluginSet{Disabled: alone.Disabled, Enabled: []configv1.Plugin{{Name: Plugin}, {Name: "DefaultBinder"}}},
 			},
 			PluginConfig: []configv1.PluginConfig{{Name: Plugin, Args: runtime.RawExtension{Raw: args}}},
@@ -116,7 +117,7 @@ func (c *Config) YAML() ([]byte, error) {
 	return marshal(k)
 }
 
-// marshal writes what is set: the versioned types have fields that are written empty.
+// marshal omits unset fields, which the versioned types would write.
 func marshal(k configv1.KubeSchedulerConfiguration) ([]byte, error) {
 	text, err := json.Marshal(k)
 	if err != nil {
@@ -130,7 +131,7 @@ func marshal(k configv1.KubeSchedulerConfiguration) ([]byte, error) {
 	return yaml.Marshal(fields)
 }
 
-// prune removes empty objects, texts and "0s", which stand for defaults.
+// prune removes empty objects, empty texts and "0s", which mean defaults.
 func prune(v any) (empty bool) {
 	switch x := v.(type) {
 	case map[string]any:

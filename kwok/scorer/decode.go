@@ -10,16 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Bounds of a request. Two bytes of JSON can become a structure of a kilobyte, so the length alone bounds no memory.
+// Limits of a request. Two bytes of JSON can become a structure of a kilobyte, so that a limit of the length
+// does not limit memory.
 const (
-	maxNodes    = 20_000    // four times what Kubernetes supports
+	maxNodes    = 20_000    // four times the number that Kubernetes supports
 	maxObject   = 3 << 20   // bytes of a pod or node: twice what etcd stores
 	maxElements = 20_000    // values of a pod or node
 	maxTotal    = 2_000_000 // values of a request: 400 of each of 5,000 nodes
 )
 
-// Decode reads a [Request] as the scheduler does: of nodes it keeps what decides whether a pod may run there, and it
-// skips Free. It reads one node at a time, so that a request of 32 MiB costs at most some hundreds of MiB.
+// Decode reads a [Request] as the scheduler does. It keeps only those parts of nodes that decide whether a pod
+// may run there, and skips Free. It reads one node at a time, so that a request of 32 MiB uses at most a few
+// hundred MiB.
 func Decode(r io.Reader) (*Request, error) {
 	counted := &counter{r: r}
 	dec := json.NewDecoder(counted)
@@ -116,7 +118,7 @@ func readOne(dec *json.Decoder, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// counter counts the values in the JSON that passes through it, and ends it at maxTotal.
+// counter counts the values in the JSON that passes through it, and returns an error after maxTotal.
 type counter struct {
 	r               io.Reader
 	elements        int
@@ -137,7 +139,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count adds the values in a part of a text: each follows a bracket, a comma or a colon.
+// count adds the values in a part of a text. Each value follows a bracket, a comma or a colon.
 func (c *counter) count(text []byte) {
 	for _, b := range text {
 		switch {

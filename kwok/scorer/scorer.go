@@ -1,4 +1,4 @@
-// Package scorer scores nodes over HTTP: the messages of POST /score, and a client that lets such a
+// Package scorer scores nodes over HTTP. It defines the messages of POST /score, and a client that lets such a
 // service choose in simulations.
 package scorer
 
@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// maxScores bounds a scorer's reply, in bytes.
+// maxScores limits a scorer's reply in bytes.
 const maxScores = 16 << 20
 
 // Request is the body of POST /score: a pod and the nodes on which it fits.
@@ -26,30 +26,30 @@ type Request struct {
 	Pod   *corev1.Pod   `json:"pod"`
 	Nodes []corev1.Node `json:"nodes"`
 
-	// Free is what is free on each of the nodes. A simulation says it; a scheduler knows by itself.
+	// Free holds the free resources of each node. A simulation sends it; a scheduler knows them.
 	Free map[string]NodeFree `json:"free,omitempty"`
 
-	// Reserve makes a scheduler count the pod on the chosen node in later requests, until the pod has a
-	// node or 30 s have passed. Without it the request is a dry run.
+	// Reserve makes the scheduler count the pod on the chosen node in later requests, until the pod is bound
+	// or 30 s have passed. Without it the request is a dry run.
 	Reserve bool `json:"reserve,omitempty"`
 }
 
-// Reply is the reply of a scheduler: an integer from 0 to 100 for each node of the request. Only the
-// chosen node has 100.
+// Reply is the reply of a scheduler: an integer from 0 to 100 for each node of the request. Only the chosen
+// node has 100.
 type Reply struct {
 	Scores map[string]int64 `json:"scores"`
 }
 
-// Scorer lets an HTTP service score the nodes for each pod of a simulation. It sends a [Request] by POST
-// as JSON and takes a [Reply] with numbers of any size; the pod goes to the node with the highest score,
-// of equal ones to the first. Where only one node fits it does not ask, as kube-scheduler does not.
+// Scorer lets an HTTP service score the nodes for each pod of a simulation. It sends a [Request] as JSON by
+// POST and accepts a [Reply] with numbers of any size. The pod goes to the node with the highest score, or to
+// the first of equal ones. If only one node fits, it sends no request, as kube-scheduler scores no single node.
 type Scorer struct {
 	URL     string
-	Timeout time.Duration // for each reply
+	Timeout time.Duration // timeout of each reply
 	Client  *http.Client  // nil: the default one
 
-	Nodes []corev1.Node // in the order in which the simulation has them
-	Pods  []*corev1.Pod // likewise
+	Nodes []corev1.Node // in the simulation's order
+	Pods  []*corev1.Pod // in the simulation's order
 }
 
 var _ gpushare.Decider = (*Scorer)(nil)
@@ -63,10 +63,10 @@ type NodeFree struct {
 
 // scores is a [Reply] whose scores may be any numbers.
 type scores struct {
-	Scores map[string]float64 `json:"scores"` // by the names of all nodes of the request; other names are ignored
+	Scores map[string]float64 `json:"scores"` // by the name of each node of the request; other names are ignored
 }
 
-// New returns a scorer at a URL of http or https.
+// New returns a scorer for an http or https URL.
 func New(target string, timeout time.Duration, nodes []corev1.Node, pods []*corev1.Pod) (*Scorer, error) {
 	u, err := url.Parse(target)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -147,7 +147,7 @@ func (h *Scorer) post(ctx context.Context, body []byte) (*scores, error) {
 	if err != nil {
 		return nil, err
 	}
-	const start = 200 // of a message, in bytes
+	const start = 200 // maximum length of a message in bytes
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("status %s: %s", resp.Status, text[:min(len(text), start)])

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
-// node returns what pods see of a node. One without CPU or memory yet has none of anything.
+// node converts a node. A node without CPU or memory yet gets no resources.
 func (n names) node(node *corev1.Node) (*clustertrace.Node, error) {
 	out := &clustertrace.Node{
 		Name: n.hash(node.Name), Labels: n.labels(node.Labels), Unschedulable: node.Spec.Unschedulable, NotReady: true,
@@ -45,7 +45,7 @@ func (n names) node(node *corev1.Node) (*clustertrace.Node, error) {
 	return out, nil
 }
 
-// counted are the resources that have fields of their own.
+// counted lists the resources that have fields of their own.
 var counted = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, "nvidia.com/gpu", "alibabacloud.com/gpu-count", "alibabacloud.com/gpu-milli",
 }
@@ -60,7 +60,7 @@ func others(all corev1.ResourceList) map[string]int64 {
 	return out
 }
 
-// template returns what a pod asks for.
+// template converts what a pod requests.
 func (n names) template(p *corev1.Pod) (*clustertrace.Template, error) {
 	stated, scored := kubeyaml.Requests(p)
 	gpus, milli, models, err := kubeyaml.GPUs(p)
@@ -103,9 +103,9 @@ func (n names) template(p *corev1.Pod) (*clustertrace.Template, error) {
 	return t, nil
 }
 
-// affinity enters affinities and topology spread constraints.
+// affinity adds affinities and topology spread constraints.
 func (n names) affinity(t *clustertrace.Template, p *corev1.Pod) {
-	raw := func(v any) json.RawMessage { // of API types, which marshal
+	raw := func(v any) json.RawMessage { // API types always marshal
 		text, _ := json.Marshal(v)
 		return text
 	}
@@ -151,7 +151,7 @@ func (n names) claims(p *corev1.Pod) []string {
 	return all
 }
 
-// claim returns a claim; volume is that which it is bound to, or nil.
+// claim converts a claim; volume is the volume that it is bound to, or nil.
 func (n names) claim(c *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *clustertrace.Claim {
 	out := &clustertrace.Claim{Namespace: n.hash(c.Namespace), Name: n.hash(c.Name), Volume: n.hash(c.Spec.VolumeName)}
 	if c.Spec.StorageClassName != nil {
@@ -173,7 +173,7 @@ func (n names) priorityClass(c *schedulingv1.PriorityClass) *clustertrace.Priori
 	return out
 }
 
-// budget returns what a disruption budget demands. Its selector is that of the API in the fields of a recording.
+// budget converts a disruption budget. Its selector is the API's, in the fields of a recording.
 func (n names) budget(o *policyv1.PodDisruptionBudget) *clustertrace.Budget {
 	out := &clustertrace.Budget{Namespace: n.hash(o.Namespace), Name: n.hash(o.Name)}
 	if v := o.Spec.MinAvailable; v != nil {

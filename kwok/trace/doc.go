@@ -1,7 +1,7 @@
-// Package trace records a Kubernetes cluster into the format of package clustertrace, and replays
-// recordings into a control plane.
+// Package trace records a Kubernetes cluster in the format of package clustertrace, and replays recordings in a
+// control plane.
 //
-// [Record] only lists and watches: nodes, pods, priority classes, persistent volumes and their claims.
-// [Replay] makes nodes that KWOK plays, creates the recorded pods at their times, and binds them where they
-// were, or leaves that to a scheduler.
+// [Record] only lists and watches: nodes, pods, priority classes, disruption budgets, persistent volumes and
+// their claims. [Replay] creates KWOK nodes, creates the recorded pods at their recorded times, and binds them
+// to their recorded nodes, or lets a scheduler bind them.
 package trace

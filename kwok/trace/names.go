@@ -15,11 +15,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// names hides names and labels: each becomes a hash of it and a salt, the same wherever it stands. Without a
-// salt everything stays as it is.
+// names replaces names and labels by a hash of text and salt, the same in every place. Without a salt it
+// changes nothing.
 type names struct{ salt []byte }
 
-// hashLength is the hexadecimal digits of a hash: of a million names, two share one with a probability below 10⁻⁵.
+// hashLength is the number of hexadecimal digits of a hash. Among a million names, two collide with a
+// probability below 10⁻⁵.
 const hashLength = 14
 
 // hash returns a DNS-1123 label for s.
@@ -32,7 +33,7 @@ func (n names) hash(s string) string {
 	return "a" + hex.EncodeToString(mac.Sum(nil))[:hashLength]
 }
 
-// public are domains of keys that say nothing of a cluster's owner.
+// public lists the domains of keys that reveal nothing about a cluster's owner.
 var public = []string{"kubernetes.io", "k8s.io", "nvidia.com", "alibabacloud.com", "kubernasium.io"}
 
 // key hides the key of a label, taint or resource, unless a public domain defines it.
@@ -44,7 +45,7 @@ func (n names) key(s string) string {
 	return n.hash(s)
 }
 
-// value hides the value of a label. Numbers stay, since requirements compare them.
+// value hides the value of a label. It keeps numbers, because requirements compare them.
 func (n names) value(s string) string {
 	if _, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return s
@@ -75,7 +76,7 @@ func (n names) owner(o *metav1.OwnerReference) string {
 	return o.Kind + "/" + n.hash(o.Name)
 }
 
-// uid shortens a UID, which is random: 8 digits distinguish pods of one name.
+// uid shortens a UID, which is random, to 8 digits. They distinguish pods of the same name.
 func (n names) uid(s string) string {
 	if s = n.hash(s); n.salt != nil {
 		return s[1:9]
@@ -117,7 +118,7 @@ func mapped(all []string, f func(string) string) []string {
 	return out
 }
 
-// requirement returns a requirement on the labels of nodes; field says that it is one on their names.
+// requirement converts a requirement on the labels of nodes, or with field on their names.
 func (n names) requirement(r *corev1.NodeSelectorRequirement, field bool) clustertrace.Requirement {
 	out := clustertrace.Requirement{Key: n.key(r.Key), Operator: string(r.Operator), Values: mapped(r.Values, n.value)}
 	if field {
@@ -160,7 +161,7 @@ func (n names) selector(s *metav1.LabelSelector) {
 	}
 }
 
-// affinityTerms hides what stands in the terms in place.
+// affinityTerms hides names and labels of the terms in place.
 func (n names) affinityTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
 	var all []*corev1.PodAffinityTerm
 	for i := range required {
@@ -177,10 +178,11 @@ func (n names) affinityTerms(required []corev1.PodAffinityTerm, preferred []core
 	}
 }
 
-// podLabels are those of a single pod, which would make a template of each.
+// podLabels are labels that differ between the pods of a controller. With them every pod would need its own
+// template.
 var podLabels = []string{"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index"}
 
-// templateLabels returns the labels of a pod without those that are its own.
+// templateLabels returns the labels of a pod except podLabels.
 func (n names) templateLabels(all map[string]string) map[string]string {
 	shared := maps.Clone(all)
 	for _, k := range podLabels {

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// Annotations by which package kubeyaml knows GPUs.
+// Annotations from which package kubeyaml reads GPUs.
 const (
 	annotationGPUs     = "kubernasium.io/gpus"
 	annotationMilliGPU = "kubernasium.io/milli-gpu"
@@ -55,7 +55,7 @@ func amounts(milliCPU, memory int64, other map[string]int64) corev1.ResourceList
 	return all
 }
 
-// podObject returns a pending pod that asks for a scheduler.
+// podObject returns a pending pod for a scheduler.
 func podObject(name string, t *clustertrace.Template, scheduler string) (*corev1.Pod, error) {
 	grace := int64(0)
 	o := &corev1.Pod{
@@ -69,8 +69,8 @@ func podObject(name string, t *clustertrace.Template, scheduler string) (*corev1
 		o.Namespace = corev1.NamespaceDefault
 	}
 	if kind, owner, ok := strings.Cut(t.Owner, "/"); ok {
-		// The owner is of an API that the control plane does not have: garbage collection, which deletes pods
-		// without their owner, leaves the pod alone.
+		// The owner's API group does not exist in the control plane, so that garbage collection, which
+		// deletes pods without their owner, ignores the pod.
 		yes := true
 		o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubernasium.io/v1", Kind: kind, Name: owner, UID: "replayed", Controller: &yes}}
 	}
@@ -89,7 +89,7 @@ func podObject(name string, t *clustertrace.Template, scheduler string) (*corev1
 	return o, affinityOf(&o.Spec, t)
 }
 
-// affinityOf enters affinities and topology spread constraints into spec.
+// affinityOf adds affinities and topology spread constraints to spec.
 func affinityOf(spec *corev1.PodSpec, t *clustertrace.Template) error {
 	a := &corev1.Affinity{}
 	if t.Required != nil || t.Preferred != nil {
@@ -137,7 +137,8 @@ func termObject(t *clustertrace.Term) corev1.NodeSelectorTerm {
 	return corev1.NodeSelectorTerm{MatchExpressions: list(t.Labels), MatchFields: list(t.Fields)}
 }
 
-// containers returns one container with all requests, and as many beside it without any as scores counted.
+// containers returns one container with all requests, and a container without requests for each one that scores
+// counted.
 func containers(t *clustertrace.Template) []corev1.Container {
 	requests := amounts(t.MilliCPU, t.MemoryBytes, t.Other)
 	missing := func(name corev1.ResourceName, stated, extra, each int64) int {
@@ -151,7 +152,7 @@ func containers(t *clustertrace.Template) []corev1.Container {
 	cpu := missing(corev1.ResourceCPU, t.MilliCPU, t.ExtraMilliCPU, kubescore.DefaultMilliCPURequest)
 	memory := missing(corev1.ResourceMemory, t.MemoryBytes, t.ExtraMemoryBytes, kubescore.DefaultMemoryRequestBytes)
 	limits := corev1.ResourceList{}
-	for name, q := range requests { // extended resources want limits; others leave the pod resizable without
+	for name, q := range requests { // extended resources need limits; without others the pod stays resizable
 		if strings.Contains(string(name), "/") {
 			limits[name] = q
 		}
@@ -176,8 +177,8 @@ func containers(t *clustertrace.Template) []corev1.Container {
 
 const image = "kubernasium.io/simulated"
 
-// classOf returns the priority class that a pod asks for. The API server refuses a priority without a
-// class: one is made for it.
+// classOf returns the priority class that a pod names. The API server rejects a priority without a class, so
+// one is created for it.
 func classOf(t *clustertrace.Template) string {
 	if t.PriorityClass == "" && t.Priority != 0 {
 		return fmt.Sprintf("replayed-priority-%d", t.Priority)

@@ -25,29 +25,29 @@ import (
 type Sink interface {
 	// Template returns the number of a template, as [clustertrace.Writer.Template] does.
 	Template(at time.Duration, t *clustertrace.Template) (int32, error)
-	// Write takes an event, and numbers what it adds, as [clustertrace.Writer.Write] does.
+	// Write writes an event, and numbers what it adds, as [clustertrace.Writer.Write] does.
 	Write(e *clustertrace.Event) error
-	// Flush is called from time to time.
+	// Flush is called at intervals.
 	Flush() error
 }
 
 var _ Sink = (*clustertrace.Writer)(nil)
 
-// Options say how to record.
+// Options configure a recording.
 type Options struct {
-	Start  time.Time           // of the recording: Header.Start
+	Start  time.Time           // start of the recording: Header.Start
 	Salt   []byte              // hides names and labels; nil keeps them
-	Before *clustertrace.Trace // what a recording that is continued holds; nil begins one
-	Synced func()              // called when all that is there at the beginning has been recorded; may be nil
+	Before *clustertrace.Trace // the recording to continue; nil begins a new one
+	Synced func()              // called when all existing objects have been recorded; may be nil
 	Log    *slog.Logger        // nil discards
 }
 
-// flushEvery bounds what a recorder that is killed loses.
+// flushEvery limits what a killed recorder loses.
 const flushEvery = 5 * time.Second
 
-// Record writes what happens in the cluster to sink until ctx ends, and then returns nil. It lists and
-// watches, and changes nothing. A watch that ends is resumed; what happened meanwhile is recorded when it is
-// known. A right that is missing at the beginning is an error that names it.
+// Record writes the cluster's events to sink until ctx ends, and then returns nil. It lists and watches, and
+// changes nothing. It resumes a watch that ends, and records what it has missed when it learns of it. If a
+// right is missing at the beginning, the error names it.
 func Record(ctx context.Context, client kubernetes.Interface, sink Sink, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -70,7 +70,7 @@ func Record(ctx context.Context, client kubernetes.Interface, sink Sink, o Optio
 	return err
 }
 
-// run carries out what the watches ask for, one after the other.
+// run executes the functions that the watches send, one after another.
 func (r *recorder) run(ctx context.Context, w *watches) error {
 	flush := time.NewTicker(flushEvery)
 	defer flush.Stop()
@@ -92,7 +92,7 @@ func (r *recorder) run(ctx context.Context, w *watches) error {
 	}
 }
 
-// watches are the informers of a recording. Their handlers send to ch what the recorder is to do.
+// watches holds the informers of a recording. Their handlers send functions for the recorder to ch.
 type watches struct {
 	ctx     context.Context
 	factory informers.SharedInformerFactory
@@ -108,12 +108,12 @@ func (w *watches) send(do func() error) {
 	}
 }
 
-// start starts the watches one after the other, so that what pods refer to is known before them.
+// start starts the watches one after another, so that objects that pods refer to are known before the pods.
 func (w *watches) start(r *recorder, o Options) {
 	core := w.factory.Core().V1()
 	for _, one := range []struct {
 		kind     string
-		informer func() cache.SharedIndexInformer // which the factory starts next
+		informer func() cache.SharedIndexInformer // created just before the factory starts it
 		handlers cache.ResourceEventHandler
 	}{
 		{"nodes", core.Nodes().Informer, handlers(w, r.node, r.nodeGone)},
@@ -138,7 +138,7 @@ func (w *watches) start(r *recorder, o Options) {
 	})
 }
 
-// startOne starts a watch and waits until the recorder has been sent what is there.
+// startOne starts a watch and waits until it has sent the recorder all existing objects.
 func (w *watches) startOne(kind string, informer cache.SharedIndexInformer, h cache.ResourceEventHandler) bool {
 	for _, err := range []error{
 		informer.SetTransform(strip),
@@ -153,7 +153,7 @@ func (w *watches) startOne(kind string, informer cache.SharedIndexInformer, h ca
 			w.log.Warn("watch ended; it is resumed", "kind", kind, "error", err)
 		}),
 	} {
-		if err != nil { // of an informer that runs already, and this one is new
+		if err != nil { // fails only if the informer runs already, and this one is new
 			w.fail <- err
 			return false
 		}
@@ -167,7 +167,7 @@ func (w *watches) startOne(kind string, informer cache.SharedIndexInformer, h ca
 	return cache.WaitForCacheSync(w.ctx.Done(), registration.HasSynced)
 }
 
-// strip drops what no recording has, so that a large cluster fits into memory.
+// strip removes fields that recordings never use, so that a large cluster fits into memory.
 func strip(v any) (any, error) {
 	if o, err := meta.Accessor(v); err == nil {
 		o.SetManagedFields(nil)
@@ -175,7 +175,7 @@ func strip(v any) (any, error) {
 	return v, nil
 }
 
-// handlers sends objects of one kind to the recorder.
+// handlers returns handlers that send objects of one kind to the recorder.
 func handlers[T any](w *watches, seen, gone func(T) error) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(v any) {
@@ -199,7 +199,7 @@ func handlers[T any](w *watches, seen, gone func(T) error) cache.ResourceEventHa
 	}
 }
 
-// recorder turns objects into events. One goroutine uses it at a time.
+// recorder converts objects to events. Only one goroutine at a time uses it.
 type recorder struct {
 	names
 	sink  Sink
@@ -210,13 +210,13 @@ type recorder struct {
 
 	nodes   map[string]*recordedNode // by recorded name
 	pods    map[podKey]*recordedPod
-	awaited map[string]map[podKey]*corev1.Pod // bound to a node that has not been seen
+	awaited map[string]map[podKey]*corev1.Pod // bound to a node that has not been seen yet
 	classes map[string]clustertrace.PriorityClass
 	volumes map[string]*corev1.PersistentVolume
-	pvcs    map[string]*corev1.PersistentVolumeClaim // by the volume that they are bound to
+	pvcs    map[string]*corev1.PersistentVolumeClaim // by the volume to which they are bound
 	claims  map[string]clustertrace.Claim
-	budgets map[string]clustertrace.Budget // those that protect pods
-	stale   map[string]clustertrace.Budget // those of a recording that is continued, which have not been seen yet
+	budgets map[string]clustertrace.Budget // budgets that protect pods
+	stale   map[string]clustertrace.Budget // of the continued recording, not seen yet
 }
 
 type recordedNode struct {
@@ -225,7 +225,7 @@ type recordedNode struct {
 	seen   bool // since the recorder started
 }
 
-// podKey is a pod as the recording names it.
+// podKey names a pod in the recording.
 type podKey struct{ namespace, name string }
 
 type recordedPod struct {
@@ -243,7 +243,7 @@ func newRecorder(sink Sink, o Options) *recorder {
 	}
 }
 
-// resume enters what a recording holds, and writes that there is a gap after it.
+// resume reads the recording to continue, and writes a gap after it.
 func (r *recorder) resume(t *clustertrace.Trace) error {
 	r.last = t.End
 	for i := range t.Nodes {
@@ -267,7 +267,7 @@ func (r *recorder) resume(t *clustertrace.Trace) error {
 	return r.write(&clustertrace.Event{Kind: clustertrace.Gap})
 }
 
-// synced removes what a recording that is continued holds and the cluster no longer has.
+// synced removes objects of the continued recording that the cluster no longer has.
 func (r *recorder) synced() error {
 	for key, p := range r.pods {
 		if p.seen {
@@ -294,7 +294,7 @@ func (r *recorder) synced() error {
 	return r.sink.Flush()
 }
 
-// at returns the present time of the recording, which never goes back.
+// at returns the current time of the recording, which never decreases.
 func (r *recorder) at() time.Duration {
 	r.last = max(r.last, r.now().Sub(r.start))
 	return r.last
@@ -305,11 +305,11 @@ func (r *recorder) write(e *clustertrace.Event) error {
 	return r.sink.Write(e)
 }
 
-// late is from when on the API server's time of something counts, which has whole seconds, and not that at
-// which the recorder saw it.
+// late is the age from which an event has the API server's time, which has whole seconds, instead of the time
+// at which the recorder saw it.
 const late = 5 * time.Second
 
-// ago returns how long ago something happened, or 0 where that is not known or not long.
+// ago returns how long ago something happened, or 0 if that is unknown or less than late.
 func (r *recorder) ago(when time.Time) time.Duration {
 	if when.IsZero() {
 		return 0

@@ -12,11 +12,11 @@ import (
 
 func (r *recorder) key(p *corev1.Pod) podKey { return podKey{r.hash(p.Namespace), r.hash(p.Name)} }
 
-// pod records what is new of a pod.
+// pod records the changes of a pod.
 func (r *recorder) pod(o *corev1.Pod) error {
 	key, uid := r.key(o), r.uid(string(o.UID))
 	p := r.pods[key]
-	if p != nil && p.uid != uid { // another of that name, whose end the watch did not show
+	if p != nil && p.uid != uid { // another pod of that name, whose end the watch did not report
 		if err := r.deletePod(key, p, false); err != nil {
 			return err
 		}
@@ -24,7 +24,7 @@ func (r *recorder) pod(o *corev1.Pod) error {
 	}
 	done := o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed
 	if p == nil && done {
-		return nil // it ended before the recorder saw it, and takes nothing
+		return nil // it ended before the recorder saw it, and uses nothing
 	}
 	spec, err := r.template(o)
 	if err == nil {
@@ -53,7 +53,7 @@ func (r *recorder) pod(o *corev1.Pod) error {
 	return r.progress(o, key, p, done)
 }
 
-// addPod records a pod that is new.
+// addPod records a new pod.
 func (r *recorder) addPod(o *corev1.Pod, key podKey, uid string, template int32) (*recordedPod, error) {
 	e := clustertrace.Event{
 		Kind: clustertrace.AddPod, Ago: r.ago(o.CreationTimestamp.Time), Template: template,
@@ -67,12 +67,12 @@ func (r *recorder) addPod(o *corev1.Pod, key podKey, uid string, template int32)
 	return p, nil
 }
 
-// progress records how far the pod's life has got.
+// progress records the phase that the pod has reached.
 func (r *recorder) progress(o *corev1.Pod, key podKey, p *recordedPod, done bool) error {
 	if o.Spec.NodeName != "" && !p.bound {
 		name := r.hash(o.Spec.NodeName)
 		n := r.nodes[name]
-		if n == nil { // pods and nodes are two streams; the node is still to come
+		if n == nil { // pods and nodes arrive independently; the node is not known yet
 			if r.awaited[name] == nil {
 				r.awaited[name] = map[podKey]*corev1.Pod{}
 			}
@@ -123,14 +123,14 @@ func (r *recorder) deletePod(key podKey, p *recordedPod, preempted bool) error {
 	return r.write(&clustertrace.Event{Kind: clustertrace.DeletePod, Pod: p.number, Preempted: preempted})
 }
 
-// preempted reports whether a scheduler has evicted the pod to make room for another.
+// preempted reports whether a scheduler has evicted the pod to make room for another pod.
 func preempted(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler
 	})
 }
 
-// boundAt returns when the pod was bound; zero if it does not say.
+// boundAt returns when the pod was bound, or zero if the pod does not state it.
 func boundAt(p *corev1.Pod) time.Time {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
@@ -140,7 +140,8 @@ func boundAt(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// ranAt returns when the first container started and when the last one ended; zero if the pod does not say.
+// ranAt returns when the first container started and when the last one ended, or zero if the pod does not state
+// it.
 func ranAt(p *corev1.Pod) (started, ended time.Time) {
 	first := func(t time.Time) {
 		if !t.IsZero() && (started.IsZero() || t.Before(started)) {

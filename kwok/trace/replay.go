@@ -24,36 +24,36 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// ReplayOptions say how to replay.
+// ReplayOptions configure a replay.
 type ReplayOptions struct {
-	Speed     float64 // times that of the recording; 0 waits for nothing
-	Scheduler string  // that places the pods; empty binds them where they were
+	Speed     float64 // factor of the recording's speed; 0 does not wait
+	Scheduler string  // scheduler that places the pods; empty binds them to their recorded nodes
 	Log       *slog.Logger
 }
 
-// Report says what a replay has done.
+// Report is the result of a replay.
 type Report struct {
-	Nodes    int     `json:"nodes"` // added
-	Pods     int     `json:"pods"`  // created
+	Nodes    int     `json:"nodes"` // nodes added
+	Pods     int     `json:"pods"`  // pods created
 	Bound    int     `json:"bound"`
 	Finished int     `json:"finished"`
 	Deleted  int     `json:"deleted"`
-	Skipped  int     `json:"skipped"` // events that the API server refused; the log says why
-	LateS    float64 `json:"late_s"`  // most that an event came too late
+	Skipped  int     `json:"skipped"` // events that the API server rejected; the log has the reasons
+	LateS    float64 `json:"late_s"`  // longest delay of an event
 	Seconds  float64 `json:"seconds"`
 }
 
 const (
-	nobody     = "kubernasium-replay" // scheduler of pods that Replay binds
+	nobody     = "kubernasium-replay" // scheduler name of the pods that Replay binds
 	sweepEvery = 10 * time.Second
-	startWait  = 30 * time.Second // of KWOK's, for a pod to run
+	startWait  = 30 * time.Second // time in which KWOK must run a pod
 )
 
-// Replay carries out a recording on a control plane whose nodes KWOK plays. It creates nodes, priority classes,
-// namespaces and pods, and binds the pods where they were. With a scheduler it does not bind: a pod then ends
-// as long after its start as in the recording, and finished pods are deleted. Persistent volumes are not
-// replayed. Replay plays a recording that is cut as far as it is readable, and then returns an error that
-// wraps [clustertrace.ErrCut].
+// Replay replays a recording in a control plane whose nodes KWOK simulates. It creates nodes, priority classes,
+// namespaces and pods, and binds the pods to their recorded nodes. With a scheduler it does not bind; a pod
+// then runs for its recorded duration, and finished pods are deleted. It does not replay persistent volumes. If
+// the recording is truncated, Replay plays the readable part, and then returns an error that wraps
+// [clustertrace.ErrCut].
 func Replay(ctx context.Context, client kubernetes.Interface, path string, o ReplayOptions) (Report, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -75,14 +75,14 @@ func Replay(ctx context.Context, client kubernetes.Interface, path string, o Rep
 	return p.report, err
 }
 
-// player carries out one recording.
+// player replays one recording.
 type player struct {
 	ReplayOptions
 	client kubernetes.Interface
 	trace  *clustertrace.Trace
 	reader *clustertrace.Reader
 	report Report
-	made   map[string]bool // namespaces and priority classes that are there
+	made   map[string]bool // existing namespaces and priority classes
 	begin  time.Time
 	swept  time.Time
 }
@@ -133,7 +133,7 @@ func (p *player) wait(ctx context.Context, at time.Duration) error {
 	}
 }
 
-// do carries out an event.
+// do replays an event.
 func (p *player) do(ctx context.Context, e *clustertrace.Event) error {
 	switch e.Kind {
 	case clustertrace.AddClass:
@@ -159,7 +159,7 @@ func (p *player) do(ctx context.Context, e *clustertrace.Event) error {
 		return p.bind(ctx, e)
 	case clustertrace.FinishPod:
 		if p.Scheduler != "" {
-			return nil // KWOK completes the pod when its time is over
+			return nil // KWOK completes the pod when its duration has passed
 		}
 		return p.finish(ctx, e)
 	case clustertrace.DeletePod:
@@ -177,7 +177,7 @@ func (p *player) pod(i int32) (namespace, name string) {
 	return namespace, pod.Name
 }
 
-// once makes an object that may be there already.
+// once creates an object unless it has created it before.
 func (p *player) once(key string, create func() error) error {
 	if p.made[key] {
 		return nil
@@ -247,7 +247,7 @@ func (p *player) bind(ctx context.Context, e *clustertrace.Event) error {
 	return err
 }
 
-// finish ends a pod: KWOK completes it, and one that failed is set so once it runs.
+// finish ends a pod. KWOK completes it; the phase of a failed pod is set once it runs.
 func (p *player) finish(ctx context.Context, e *clustertrace.Event) error {
 	namespace, name := p.pod(e.Pod)
 	if e.Phase == clustertrace.Succeeded && p.trace.Pods[e.Pod].Bound != clustertrace.Never {
@@ -269,7 +269,7 @@ func (p *player) finish(ctx context.Context, e *clustertrace.Event) error {
 	return err
 }
 
-// running waits until KWOK has started a pod, which would else overwrite how it ended.
+// running waits until KWOK has started a pod. Otherwise KWOK would overwrite the pod's final phase.
 func (p *player) running(ctx context.Context, namespace, name string) error {
 	for begin := time.Now(); ; {
 		o, err := p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -286,7 +286,7 @@ func (p *player) running(ctx context.Context, namespace, name string) error {
 
 func (p *player) delete(ctx context.Context, e *clustertrace.Event) error {
 	if p.Scheduler != "" && p.trace.Pods[e.Pod].Finished != clustertrace.Never {
-		return nil // sweep deletes it when it has finished here, too
+		return nil // sweep also deletes it when it finishes in the replay
 	}
 	namespace, name := p.pod(e.Pod)
 	now := int64(0)
@@ -297,7 +297,7 @@ func (p *player) delete(ctx context.Context, e *clustertrace.Event) error {
 	return err
 }
 
-// sweep deletes the pods that have finished.
+// sweep deletes finished pods.
 func (p *player) sweep(ctx context.Context) error {
 	p.swept = time.Now()
 	now := int64(0)
@@ -314,7 +314,7 @@ func (p *player) sweep(ctx context.Context) error {
 	return nil
 }
 
-// update gives a pod other labels and resizes it.
+// update changes a pod's labels and resizes it.
 func (p *player) update(ctx context.Context, e *clustertrace.Event) error {
 	namespace, name := p.pod(e.Pod)
 	t := p.trace.Templates[e.Template]
@@ -336,7 +336,7 @@ func (p *player) patch(ctx context.Context, namespace, name string, v any, subre
 	return err
 }
 
-// updateNode makes a node what it is from now on.
+// updateNode updates a node.
 func (p *player) updateNode(ctx context.Context, n *clustertrace.Node) error {
 	nodes, want := p.client.CoreV1().Nodes(), nodeObject(n)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // KWOK writes the node's status, too

@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
-// Group is the API group of the objects, which is upstream's.
+// Group is upstream's API group of the objects.
 const Group = "autoscaling.k8s.io"
 
 // GroupVersion is the version of the objects.
@@ -19,11 +19,11 @@ var (
 	checkpoints = GroupVersion.WithResource("verticalpodautoscalercheckpoints")
 )
 
-// DefaultRecommender is the name of the recommender of autoscalers that name none.
+// DefaultRecommender is the recommender of autoscalers that name none.
 const DefaultRecommender = "default"
 
-// An Autoscaler is a VerticalPodAutoscaler: the fields of upstream's API that are read or written
-// here.
+// An Autoscaler is a VerticalPodAutoscaler, with the fields of upstream's API that this package reads or
+// writes.
 type Autoscaler struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -36,7 +36,7 @@ type AutoscalerSpec struct {
 	TargetRef      *TargetRef      `json:"targetRef,omitempty"`
 	UpdatePolicy   *UpdatePolicy   `json:"updatePolicy,omitempty"`
 	ResourcePolicy *ResourcePolicy `json:"resourcePolicy,omitempty"`
-	Recommenders   []Selector      `json:"recommenders,omitempty"` // at most one; without one, the recommender called default
+	Recommenders   []Selector      `json:"recommenders,omitempty"` // at most one; empty selects the recommender default
 }
 
 // TargetRef names the controller of the pods.
@@ -51,18 +51,18 @@ type Selector struct {
 	Name string `json:"name"`
 }
 
-// UpdatePolicy says how recommendations are applied.
+// UpdatePolicy determines how recommendations are applied.
 type UpdatePolicy struct {
 	UpdateMode  *string `json:"updateMode,omitempty"`  // Off, Initial, Recreate (default; also Auto), InPlaceOrRecreate, InPlace
 	MinReplicas *int32  `json:"minReplicas,omitempty"` // the updater ignores controllers with fewer live pods
 }
 
-// ResourcePolicy has the policies of containers.
+// ResourcePolicy holds the policies of containers.
 type ResourcePolicy struct {
 	ContainerPolicies []ContainerPolicy `json:"containerPolicies,omitempty"`
 }
 
-// ContainerPolicy limits the recommendations for a container; the name * means all other containers.
+// ContainerPolicy limits the recommendations for a container; the name * stands for all other containers.
 type ContainerPolicy struct {
 	ContainerName       string                 `json:"containerName,omitempty"`
 	Mode                *string                `json:"mode,omitempty"` // Auto or Off
@@ -78,12 +78,12 @@ type AutoscalerStatus struct {
 	Conditions     []Condition        `json:"conditions,omitempty"`
 }
 
-// PodRecommendation has the recommendations of a pod's containers, by name.
+// PodRecommendation holds the recommendations for a pod's containers, by name.
 type PodRecommendation struct {
 	ContainerRecommendations []ContainerRecommendation `json:"containerRecommendations,omitempty"`
 }
 
-// ContainerRecommendation has the recommended requests of a container.
+// ContainerRecommendation holds the recommended requests of a container.
 type ContainerRecommendation struct {
 	ContainerName  string              `json:"containerName,omitempty"`
 	Target         corev1.ResourceList `json:"target"`
@@ -92,7 +92,7 @@ type ContainerRecommendation struct {
 	UncappedTarget corev1.ResourceList `json:"uncappedTarget,omitempty"`
 }
 
-// Conditions of an Autoscaler.
+// Types of an Autoscaler's conditions.
 const (
 	RecommendationProvided = "RecommendationProvided"
 	NoPodsMatched          = "NoPodsMatched"
@@ -108,7 +108,7 @@ type Condition struct {
 	Message            string                 `json:"message,omitempty"`
 }
 
-// A Checkpoint is a VerticalPodAutoscalerCheckpoint: the history of one container of an Autoscaler's
+// A Checkpoint is a VerticalPodAutoscalerCheckpoint: the usage history of one container of an Autoscaler's
 // pods, as upstream's recommender stores it.
 type Checkpoint struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -8,10 +8,9 @@ import (
 	env "github.com/kubernasium/kubernasium/envs/vpa"
 )
 
-// OpenBaseline returns a function for [Config] that makes one model for each container: the
-// baseline of that name of spec, which is k8s/VerticalPodAutoscaler-v0 or its discrete variant,
-// with options. It returns an error for a name that spec lacks, for a baseline that knows the
-// future, and for options that are invalid.
+// OpenBaseline returns a function for [Config] that makes a model for each container: the named baseline of
+// spec with options. spec is k8s/VerticalPodAutoscaler-v0 or its discrete variant. OpenBaseline returns an
+// error if spec lacks the baseline, if the baseline knows the future, or if options are invalid.
 func OpenBaseline(spec *envs.Spec, options map[string]any, name string) (func() (Model, error), error) {
 	b, err := spec.Baseline(name)
 	if err != nil {
@@ -34,8 +33,8 @@ func OpenBaseline(spec *envs.Spec, options map[string]any, name string) (func() 
 	}, nil
 }
 
-// rulePolicy asks a rule for one container. The task plays no episode here, so that the rule is
-// asked without an envs.Vec, and [env.Live] alone knows which decision is the first.
+// rulePolicy adapts a baseline to one container. No episode is played here, so that the baseline acts without
+// an envs.Vec, and only [env.Live] knows which decision is the first.
 type rulePolicy struct{ rule envs.Policy }
 
 var _ env.Policy = rulePolicy{}

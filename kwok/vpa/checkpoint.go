@@ -17,8 +17,8 @@ import (
 
 func checkpointName(a *Autoscaler, container string) string { return a.Name + "-" + container }
 
-// save stores what upstream's recommender has learned of an autoscaler's containers, where it is
-// asked. The Checkpoint goes with its Autoscaler.
+// save stores what upstream's recommender has learned about an autoscaler's containers, if checkpoints are
+// enabled. A Checkpoint is deleted with its Autoscaler.
 func (r *Recommender) save(ctx context.Context, a *Autoscaler, one *autoscaler) error {
 	for name, c := range one.containers {
 		saved := c.live.Checkpoint()
@@ -35,7 +35,7 @@ func (r *Recommender) save(ctx context.Context, a *Autoscaler, one *autoscaler) 
 			object, err = api.Create(ctx, newCheckpoint(a, name), metav1.CreateOptions{FieldManager: manager})
 		}
 		if err == nil {
-			object.Object["status"] = status // all of it: a patch would keep buckets that are empty now
+			object.Object["status"] = status // replaces all: a patch would keep buckets that are empty now
 			_, err = api.UpdateStatus(ctx, object, metav1.UpdateOptions{FieldManager: manager})
 		}
 		if err != nil {

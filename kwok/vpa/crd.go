@@ -23,13 +23,13 @@ var definitions embed.FS
 const (
 	establishTimeout = 30 * time.Second
 	pollInterval     = 20 * time.Millisecond
-	callTimeout      = 30 * time.Second // of the calls of a step
+	callTimeout      = 30 * time.Second // timeout of a step's calls
 )
 
 var resourceDefinitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Install installs the definitions of autoscalers and of checkpoints where they are not served, and waits
-// until they are. Those that a cluster has are left as they are, and need no right to create definitions.
+// Install installs the CRDs of autoscalers and checkpoints unless the API server serves them, and waits until
+// it does. It leaves existing CRDs unchanged, and then needs no right to create any.
 func Install(ctx context.Context, rc *rest.Config) error {
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
@@ -65,7 +65,7 @@ func Install(ctx context.Context, rc *rest.Config) error {
 	}
 }
 
-// create creates the definition of an embedded file, unless the cluster has it.
+// create creates the CRD in an embedded file, unless it exists.
 func create(ctx context.Context, api dynamic.Interface, file string) error {
 	text, err := definitions.ReadFile(file)
 	if err != nil {

@@ -26,21 +26,21 @@ const (
 	demoLabel     = "kubernasium.io/vpa-demo"
 	demoNodeCPU   = 64_000
 	demoNodeMem   = 256 << 30
-	settleTimeout = 60 * time.Second // until the pods are as their controller wants them; an eviction takes a second
+	settleTimeout = 60 * time.Second // until the controller has its desired pods; an eviction takes a second
 )
 
 // DemoConfig configures [Demo].
 type DemoConfig struct {
 	Recommender      Config
-	Upstream         UpstreamConfig // run beside it
-	Namespace        string         // prefix of the name of the one that is made for its objects
-	Deployment       string         // name of it and of its autoscaler
+	Upstream         UpstreamConfig // runs beside the recommender
+	Namespace        string         // prefix of the name of the namespace, which Demo creates
+	Deployment       string         // name of the Deployment and its autoscaler
 	Replicas         int
-	Requests, Limits cluster.Resources   // of the template; 0 is none
+	Requests, Limits cluster.Resources   // of the pod template; 0 is none
 	Mode             string              // of the autoscaler's updatePolicy
-	Usage            []cluster.Resources // of each pod, in each step
-	Start            time.Time           // of the first step, by the metrics' time
-	Step             time.Duration       // of the metrics' time
+	Usage            []cluster.Resources // of each pod, by step
+	Start            time.Time           // time of the first step, as in the metrics
+	Step             time.Duration       // length of a step, as in the metrics
 }
 
 // DemoPod has the requests and limits of a pod of the Deployment.
@@ -53,20 +53,20 @@ type DemoPod struct {
 // DemoStep describes a step and its results.
 type DemoStep struct {
 	Step   int                      `json:"step"`
-	Usage  cluster.Resources        `json:"usage"`  // that was wanted
-	Status *ContainerRecommendation `json:"status"` // of the autoscaler, after the step
-	Pods   []DemoPod                `json:"pods"`   // after the step, by name
+	Usage  cluster.Resources        `json:"usage"`  // usage that the pods demanded
+	Status *ContainerRecommendation `json:"status"` // status of the autoscaler after the step
+	Pods   []DemoPod                `json:"pods"`   // pods after the step, by name
 	Killed int                      `json:"ooms"`   // OOM kills
 	Report Report                   `json:"report"`
 }
 
-// Demo plays usage on a Deployment with an autoscaler, in lock-step: in each step the pods use so
-// much, as metrics.k8s.io then shows; the recommender looks and recommends, and upstream's updater runs one loop;
-// and the controllers come to rest. CPU above the limit is not used, and memory above it kills the
-// container. done is called after each step. The objects are deleted at the end.
+// Demo plays usage on a Deployment with an autoscaler, in lock-step. In each step the pods use the given
+// amounts, which metrics.k8s.io reports. Then the recommender recommends, upstream's updater runs one loop, and
+// the controllers settle. Usage of CPU stops at the limit; memory above the limit kills the container. Demo
+// calls done after each step, and deletes the objects at the end.
 //
-// It wants metrics.k8s.io ([metricsapi.Start]), the definitions ([Install]), the controllers of
-// Deployments, a scheduler and, for new pods to get the target, c.Upstream.Admission and an API server that calls
+// It needs metrics.k8s.io ([metricsapi.Start]), the CRDs ([Install]), the controllers of Deployments and a
+// scheduler. New pods get the recommended target only with c.Upstream.Admission and an API server that calls
 // webhooks.
 func Demo(ctx context.Context, c DemoConfig, done func(DemoStep)) (err error) {
 	client, err := kubernetes.NewForConfig(c.Recommender.REST)
@@ -99,7 +99,7 @@ func Demo(ctx context.Context, c DemoConfig, done func(DemoStep)) (err error) {
 type demo struct {
 	DemoConfig
 	r    *Recommender
-	born map[string]int // the step after which a pod's container started; 0 for those of the start
+	born map[string]int // by pod: the step after which its container started; 0 for the first pods
 }
 
 func (d *demo) play(ctx context.Context, done func(DemoStep)) error {
@@ -116,7 +116,7 @@ func (d *demo) play(ctx context.Context, done func(DemoStep)) error {
 	return nil
 }
 
-// create makes node, Deployment and autoscaler.
+// create creates the node, the Deployment and the autoscaler.
 func (d *demo) create(ctx context.Context) error {
 	size := amounts(cluster.Resources{MilliCPU: demoNodeCPU, MemoryBytes: demoNodeMem})
 	size[corev1.ResourcePods] = *resource.NewQuantity(110, resource.DecimalSI)
@@ -165,10 +165,10 @@ func (d *demo) create(ctx context.Context) error {
 	return nil
 }
 
-// node is the name of the demo's node, on which its pods run alone.
+// node is the name of the demo's node, which runs only its pods.
 func (d *demo) node() string { return d.Namespace + "-node" }
 
-// clean deletes the namespace and what create has made.
+// clean deletes the namespace and all that create has created.
 func (d *demo) clean() error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -187,8 +187,7 @@ func (d *demo) clean() error {
 	return errors.Join(errs...)
 }
 
-// settled waits until the Deployment has its pods, all of them run, and their status shows the
-// resources that they are to have.
+// settled waits until all pods of the Deployment run, and their status shows the resources of their spec.
 func (d *demo) settled(ctx context.Context) ([]corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -220,7 +219,7 @@ func (d *demo) settled(ctx context.Context) ([]corev1.Pod, error) {
 	}
 }
 
-// atRest reports whether a pod runs with the resources that its spec says.
+// atRest reports whether a pod runs with the resources of its spec.
 func atRest(p *corev1.Pod) bool {
 	if p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning || len(p.Status.ContainerStatuses) != 1 {
 		return false
@@ -229,7 +228,7 @@ func atRest(p *corev1.Pod) bool {
 	return s.Ready && s.Resources != nil && equality.Semantic.DeepEqual(*s.Resources, p.Spec.Containers[0].Resources)
 }
 
-// step lets the pods use so much, and the recommender act.
+// step sets the pods' usage, and lets the recommender act.
 func (d *demo) step(ctx context.Context, i int, usage cluster.Resources) (DemoStep, error) {
 	s := DemoStep{Step: i, Usage: usage}
 	pods, err := d.settled(ctx)
@@ -241,7 +240,7 @@ func (d *demo) step(ctx context.Context, i int, usage cluster.Resources) (DemoSt
 		if _, ok := d.born[pods[k].Name]; !ok {
 			d.born[pods[k].Name] = max(i-1, 0)
 		}
-		ran := time.Duration(max(i-1-d.born[pods[k].Name], 0)) * d.Step // until the step, at whose start it is killed
+		ran := time.Duration(max(i-1-d.born[pods[k].Name], 0)) * d.Step // until it is killed at the start of the step
 		killed, err := d.use(ctx, &pods[k], usage, at, ran)
 		if err != nil {
 			return s, err
@@ -275,8 +274,8 @@ func (d *demo) step(ctx context.Context, i int, usage cluster.Resources) (DemoSt
 	return s, nil
 }
 
-// use lets a pod use so much at a time, as far as its limits permit, and reports whether that
-// killed its container, which had run for so long.
+// use sets a pod's usage from a time on, within its limits, and reports whether that killed its container,
+// which had run for ran.
 func (d *demo) use(ctx context.Context, p *corev1.Pod, usage cluster.Resources, at time.Time, ran time.Duration) (killed bool, err error) {
 	limits := listed(p.Spec.Containers[0].Resources.Limits)
 	if limits.MilliCPU > 0 {

@@ -12,16 +12,16 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/lease"
 )
 
-// missedLooks is how many intervals a look may take before the loop counts as hanging, as with
-// upstream's recommender.
-const missedLooks = 5
+// missedSteps is the number of intervals after which a running step counts as hanging, as in upstream's
+// recommender.
+const missedSteps = 5
 
-// loop is what checks see of Run.
+// loop is the state of Run for health checks.
 type loop struct {
 	mu       sync.Mutex
 	interval time.Duration
-	began    time.Time // of the last look; zero while Run does not run
-	listed   bool      // a look has listed the autoscalers
+	began    time.Time // start of the last step; zero while Run does not run
+	listed   bool      // a step has listed the autoscalers
 	watchdog *leaderelection.HealthzAdaptor
 }
 
@@ -43,12 +43,12 @@ func (l *loop) list() {
 	l.listed = true
 }
 
-// live returns an error if a look hangs.
+// live returns an error if a step hangs.
 func (l *loop) live() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if since := time.Since(l.began); !l.began.IsZero() && since > missedLooks*l.interval {
-		return fmt.Errorf("the last look began %v ago, with an interval of %v", since.Round(time.Millisecond), l.interval)
+	if since := time.Since(l.began); !l.began.IsZero() && since > missedSteps*l.interval {
+		return fmt.Errorf("the last step began %v ago, with an interval of %v", since.Round(time.Millisecond), l.interval)
 	}
 	return nil
 }
@@ -63,9 +63,9 @@ func (l *loop) ready() error {
 	return nil
 }
 
-// Checks returns those of /livez: no look takes longer than five intervals, and an instance that
-// takes itself for the leader holds the lease; and those of /readyz: the same, and the autoscalers
-// have been listed. An instance that waits for the lease is ready.
+// Checks returns the checks of /livez and /readyz. Live means that no step takes longer than five intervals,
+// and that an instance that acts as leader holds the lease. Ready means that the autoscalers have also been
+// listed; an instance that waits for the lease is ready.
 func (r *Recommender) Checks() (live, ready []health.Check) {
 	live = []health.Check{
 		{Name: "loop", Err: r.loop.live},
@@ -74,12 +74,12 @@ func (r *Recommender) Checks() (live, ready []health.Check) {
 	return live, append(live[:len(live):len(live)], health.Check{Name: "autoscalers-listed", Err: r.loop.ready})
 }
 
-// Lead is Run while this instance holds the lease, until ctx ends.
+// Lead calls Run while this instance holds the lease, until ctx ends.
 func (r *Recommender) Lead(ctx context.Context, l lease.Lease, interval time.Duration, done func(Report)) error {
 	l.SetDefaults("vpa-recommender-" + r.config.Name)
 	return lease.Hold(ctx, r.client, l, r.loop.watchdog, func(ctx context.Context) {
 		r.log.Info("leading", "identity", l.Identity)
-		_ = r.Run(ctx, interval, done) // returns nil
+		_ = r.Run(ctx, interval, done) // always nil
 		r.log.Info("no longer leading", "identity", l.Identity)
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Kill lets the first container of a simulated pod be killed for memory now, after it had run for ran, and start
-// again, as kubelet reports it: one more restart, and the end of the last run with its reason. KWOK has no stage for
-// that; upstream's updater acts at once on a container that was killed soon after its start.
+// Kill simulates an OOM kill of the first container of a simulated pod after it had run for ran, and its
+// restart, in the form that kubelet reports: one more restart, and the reason and end of the last run. KWOK has
+// no stage for that. Upstream's updater acts at once on a container that was killed soon after its start.
 func Kill(ctx context.Context, client kubernetes.Interface, namespace, pod string, ran time.Duration) error {
 	p, err := client.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // recall gives a new model the history of a container: that of the pods whose last labels match the target's
-// selector, and of those that live. Prometheus does not know every label by its name, but pods by theirs.
+// selector, and of the live pods. Prometheus changes some names of labels, but knows pods by their own names.
 func (r *Recommender) recall(ctx context.Context, a *Autoscaler, t *target, container string, live *env.Live) error {
 	if len(r.past) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (r *Recommender) recall(ctx context.Context, a *Autoscaler, t *target, cont
 		}
 	}
 	slices.SortStableFunc(samples, func(a, b rules.Sample) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Pod, b.Pod)) // pods are in random order
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Pod, b.Pod)) // the map has no order
 	})
 	return live.Recall(samples)
 }

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	stopPatience = 30 * time.Second // of a process whose stdin is closed; it ends within a second
-	mostWords    = 2 << 10          // bytes of a process's log that an error shows
+	stopPatience = 30 * time.Second // timeout of a process whose stdin is closed; it ends within a second
+	mostWords    = 2 << 10          // bytes of a process's log that an error includes
 )
 
-// A process answers each line that it is sent with a line of JSON.
+// A process answers each line of its input with a line of JSON.
 type process struct {
 	name  string
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	lines chan reply // closed when it says nothing more
+	lines chan reply // closed after its last line
 	last  *lastWords
 }
 
-// startProcess starts a program and returns when it has sent its first line.
+// startProcess starts a program and returns after the program's first line.
 func startProcess(ctx context.Context, path string, log io.Writer, args []string) (*process, error) {
 	p := &process{name: args[0], cmd: exec.Command(path, args...), lines: make(chan reply), last: &lastWords{to: log}}
 	p.cmd.Stderr = p.last
@@ -46,7 +46,7 @@ func startProcess(ctx context.Context, path string, log io.Writer, args []string
 		for {
 			var r reply
 			if decode.Decode(&r) != nil {
-				return // it has ended, and close reports how
+				return // it has ended; close reports how
 			}
 			p.lines <- r
 		}
@@ -77,10 +77,10 @@ func (p *process) next(ctx context.Context) (reply, error) {
 
 // close asks the process to end and waits until it has.
 func (p *process) close() error {
-	_ = p.stdin.Close() // it may be gone
+	_ = p.stdin.Close() // it may have ended
 	kill := time.AfterFunc(stopPatience, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
-	for range p.lines { // what nobody waited for
+	for range p.lines { // answers that nobody waited for
 	}
 	if err := p.cmd.Wait(); err != nil {
 		return fmt.Errorf("vpa: the %s: %w", p.name, err)
@@ -88,10 +88,10 @@ func (p *process) close() error {
 	return nil
 }
 
-// lastWords passes a log on and keeps its end.
+// lastWords forwards a log and keeps its end.
 type lastWords struct {
 	mu   sync.Mutex
-	to   io.Writer // nil: nobody
+	to   io.Writer // nil: discard
 	kept []byte
 }
 

@@ -1,11 +1,11 @@
-// Package vpa is a recommender of vertical pod autoscaling on an API server, with a name by which
-// VerticalPodAutoscaler objects select it.
+// Package vpa is a recommender of vertical pod autoscaling on an API server. VerticalPodAutoscaler objects
+// select it by its name.
 //
-// What decides is a policy of the environments k8s/VerticalPodAutoscaler-v0: a trained model or a
-// baseline, upstream's recommender among them. Package [github.com/kubernasium/kubernasium/envs/vpa]
-// makes its observations and carries out its actions, by the code of the episodes; this package reads pods and
-// metrics.k8s.io, and writes status. Upstream's updater and admission controller act on that: the cluster's own, or
-// those of [StartUpstream].
+// A policy of the environments k8s/VerticalPodAutoscaler-v0 decides: a trained model or a baseline, such as
+// upstream's recommender. Package [github.com/kubernasium/kubernasium/envs/vpa] makes the observations and
+// applies the actions with the code of the episodes. This package reads pods and metrics.k8s.io, and writes the
+// status. Upstream's updater and admission controller act on the status: the cluster's own, or those of
+// [StartUpstream].
 package vpa
 
 import (
@@ -34,30 +34,30 @@ import (
 
 // A Model decides for one container of the pods of one autoscaler.
 type Model struct {
-	Task   envs.Task // of k8s/VerticalPodAutoscaler-v0 or its discrete variant, for this model alone
+	Task   envs.Task // of k8s/VerticalPodAutoscaler-v0 or its discrete variant, for this model only
 	Policy env.Policy
 	Close  func() error
 }
 
-// Config says how to recommend.
+// Config configures a recommender.
 type Config struct {
 	REST        *rest.Config // of the API server
-	Name        string       // of the recommender: it serves the autoscalers that name it
+	Name        string       // name of the recommender: it serves the autoscalers that select it
 	Namespace   string       // of the autoscalers; "" is all
 	Open        func() (Model, error)
-	Upstream    *Upstream // acts on the recommendations, at the end of each step; nil: another does
-	Checkpoints bool      // store what upstream's recommender has learned, and resume from there after a restart
-	// History reads what containers used before the first step; nil: nothing is known. A step that cannot read it
-	// recommends nothing, and the next one tries again.
+	Upstream    *Upstream // applies the recommendations at the end of each step; nil: other components do
+	Checkpoints bool      // store what upstream's recommender has learned, and resume from it after a restart
+	// History reads the containers' usage before the first step; nil: none is known. A step that cannot read
+	// it makes no recommendations, and the next step retries.
 	History func(context.Context) (map[history.Pod]*history.PodHistory, error)
 	Log     *slog.Logger // default: none
 }
 
 // Report counts the effects of a Step.
 type Report struct {
-	Autoscalers int `json:"autoscalers"` // that name this recommender
-	Recommended int `json:"recommended"` // of these, for how many there were new samples
-	Written     int `json:"written"`     // whose status changed
+	Autoscalers int `json:"autoscalers"` // that select this recommender
+	Recommended int `json:"recommended"` // of these, those with new samples
+	Written     int `json:"written"`     // of these, those whose status changed
 	Updates
 }
 
@@ -70,7 +70,7 @@ func (r *Report) Add(o Report) {
 	r.Resized += o.Resized
 }
 
-// A Recommender serves the autoscalers that name it. It is for one goroutine.
+// A Recommender serves the autoscalers that select it. Only one goroutine may use it.
 type Recommender struct {
 	config  Config
 	client  kubernetes.Interface
@@ -82,23 +82,23 @@ type Recommender struct {
 	loop    loop
 }
 
-// autoscaler is what is known of an Autoscaler.
+// autoscaler is the state of an Autoscaler.
 type autoscaler struct {
-	at         time.Time // of its last samples
+	at         time.Time // time of its last samples
 	containers map[string]*container
-	seen       bool // in this step
+	seen       bool // exists in this step
 }
 
-// container is one of the containers that an autoscaler is for.
+// container is a container that an autoscaler scales.
 type container struct {
 	model  Model
 	live   *env.Live
 	policy containerPolicy
 	rec    pods.Recommendation
-	given  bool // rec has been given
+	given  bool // rec is set
 }
 
-// New returns a recommender. It returns an error if the configuration lacks something.
+// New returns a recommender. It returns an error if the configuration is incomplete.
 func New(c Config) (*Recommender, error) {
 	if c.Name == "" || c.Open == nil {
 		return nil, fmt.Errorf("vpa: recommender %q, want a name and models", c.Name)
@@ -122,8 +122,7 @@ func New(c Config) (*Recommender, error) {
 		loop: loop{watchdog: lease.NewWatchdog()}}, nil
 }
 
-// Run makes a Step now and at each interval until ctx ends. An error of a Step is logged, and the
-// next one tries again.
+// Run makes a Step at once and at each interval until ctx ends. It logs a Step's error; the next Step retries.
 func (r *Recommender) Run(ctx context.Context, interval time.Duration, done func(Report)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -145,9 +144,9 @@ func (r *Recommender) Run(ctx context.Context, interval time.Duration, done func
 	}
 }
 
-// Step is one loop: for each autoscaler that names this recommender, if there are new samples, it
-// looks at the pods, recommends and writes status; then the updater acts, if it runs in step. What fails for one
-// autoscaler keeps no other from being served; the errors are returned together.
+// Step runs one loop. For each autoscaler that selects this recommender and has new samples, it reads the pods,
+// recommends and writes the status. Then the updater acts, if it runs in step. An autoscaler's error does not
+// affect the others; Step returns all errors together.
 func (r *Recommender) Step(ctx context.Context) (Report, error) {
 	var report Report
 	list, err := r.list(ctx)
@@ -184,7 +183,7 @@ func (r *Recommender) Step(ctx context.Context) (Report, error) {
 	return report, errors.Join(errs...)
 }
 
-// list returns the autoscalers that name this recommender, in the order of their names.
+// list returns the autoscalers that select this recommender, in name order.
 func (r *Recommender) list(ctx context.Context) ([]Autoscaler, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -212,7 +211,7 @@ func (r *Recommender) list(ctx context.Context) ([]Autoscaler, error) {
 	return list, nil
 }
 
-// serve is the part of a Step that is for one autoscaler.
+// serve is the part of a Step for one autoscaler.
 func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -267,8 +266,7 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	return nil
 }
 
-// prepare makes the models of an autoscaler's containers, or passes them what has become of
-// controller and policy.
+// prepare makes the models of an autoscaler's containers, or updates their controller and policy.
 func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscaler, t *target) error {
 	if err := one.drop(a, t); err != nil {
 		return err
@@ -295,7 +293,7 @@ func (r *Recommender) prepare(ctx context.Context, a *Autoscaler, one *autoscale
 	return nil
 }
 
-// recommend lets the models of the containers look at the pods, and recommend.
+// recommend lets the containers' models observe the pods and recommend.
 func (r *Recommender) recommend(a *Autoscaler, one *autoscaler, t *target, pods []corev1.Pod, used map[string]sample) error {
 	for name, c := range one.containers {
 		if err := c.live.Look(one.at, t.replicas, livePods(pods, name, used)); err != nil {
@@ -311,7 +309,7 @@ func (r *Recommender) recommend(a *Autoscaler, one *autoscaler, t *target, pods 
 	return nil
 }
 
-// drop closes the models of containers that are no longer recommended for.
+// drop closes the models of containers that are no longer scaled.
 func (one *autoscaler) drop(a *Autoscaler, t *target) error {
 	var errs []error
 	for name, c := range one.containers {
@@ -324,8 +322,8 @@ func (one *autoscaler) drop(a *Autoscaler, t *target) error {
 	return errors.Join(errs...)
 }
 
-// open makes the model of a container: from where it was before a restart, as far as the API
-// server knows, or with the history.
+// open makes the model of a container. The model resumes from a checkpoint or a status in the API server, or
+// else from the history.
 func (r *Recommender) open(ctx context.Context, a *Autoscaler, t *target, name string, config env.LiveConfig) (*container, error) {
 	m, err := r.config.Open()
 	if err != nil {
@@ -352,7 +350,7 @@ func (r *Recommender) open(ctx context.Context, a *Autoscaler, t *target, name s
 	return one, nil
 }
 
-// forget drops an autoscaler that is gone.
+// forget drops an autoscaler that no longer exists.
 func (r *Recommender) forget(uid string) error {
 	var errs []error
 	for _, c := range r.known[uid].containers {

@@ -32,7 +32,7 @@ func condition(name string, status corev1.ConditionStatus, reason, message strin
 	return Condition{Type: name, Status: status, Reason: reason, Message: message}
 }
 
-// recommendation returns what status says, by the names of the containers.
+// recommendation returns the recommendation for the status, in the order of the containers' names.
 func (one *autoscaler) recommendation() *PodRecommendation {
 	var p PodRecommendation
 	for name, c := range one.containers {
@@ -48,7 +48,7 @@ func (one *autoscaler) recommendation() *PodRecommendation {
 	return &p
 }
 
-// amounts returns those of the resources that are controlled.
+// amounts returns the controlled resources of r.
 func (c *container) amounts(r cluster.Resources) corev1.ResourceList {
 	l := corev1.ResourceList{}
 	if c.policy.cpu {
@@ -60,8 +60,7 @@ func (c *container) amounts(r cluster.Resources) corev1.ResourceList {
 	return l
 }
 
-// adopted returns the recommendation that a status has; what it does not have is what the
-// template requests.
+// adopted returns the recommendation in a status. Resources that the status lacks have the template's requests.
 func adopted(c *ContainerRecommendation, config env.LiveConfig) pods.Recommendation {
 	fill := func(l corev1.ResourceList) cluster.Resources {
 		r := config.Requests
@@ -76,8 +75,7 @@ func adopted(c *ContainerRecommendation, config env.LiveConfig) pods.Recommendat
 	return pods.Recommendation{Lower: fill(c.LowerBound), Target: fill(c.Target), Upper: fill(c.UpperBound), Uncapped: fill(c.UncappedTarget)}
 }
 
-// writeStatus writes recommendation and condition, if they differ from what is there. Other
-// conditions of ours are set to False.
+// writeStatus writes recommendation and condition, if they have changed. It sets our other conditions to False.
 func (r *Recommender) writeStatus(ctx context.Context, a *Autoscaler, p *PodRecommendation, report *Report, is Condition) error {
 	next := AutoscalerStatus{Recommendation: p}
 	for _, name := range []string{ConfigUnsupported, NoPodsMatched, RecommendationProvided} {
@@ -97,7 +95,7 @@ func (r *Recommender) writeStatus(ctx context.Context, a *Autoscaler, p *PodReco
 		}
 		next.Conditions = append(next.Conditions, c)
 	}
-	for _, c := range a.Status.Conditions { // of others
+	for _, c := range a.Status.Conditions { // conditions of other components
 		if c.Type != ConfigUnsupported && c.Type != NoPodsMatched && c.Type != RecommendationProvided {
 			next.Conditions = append(next.Conditions, c)
 		}
@@ -112,7 +110,7 @@ func (r *Recommender) writeStatus(ctx context.Context, a *Autoscaler, p *PodReco
 	}
 	_, err = r.api.Resource(autoscalers).Namespace(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status")
 	if apierrors.IsNotFound(err) {
-		return nil // it has been deleted since it was listed
+		return nil // deleted since it was listed
 	}
 	if err != nil {
 		return fmt.Errorf("write status: %w", err)

@@ -16,10 +16,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
-// errUnsupported is wrapped by what an autoscaler asks for and cannot get; its status says so.
+// errUnsupported is wrapped by errors for features that this recommender does not support; the autoscaler's
+// status shows them.
 var errUnsupported = errors.New("not supported")
 
-// target is the controller that an autoscaler is for.
+// target is the controller that an autoscaler scales.
 type target struct {
 	template *corev1.PodTemplateSpec
 	selector labels.Selector
@@ -94,11 +95,11 @@ func (r *Recommender) pods(ctx context.Context, namespace string, s labels.Selec
 // sample is the usage of a pod's containers.
 type sample struct {
 	at         time.Time
-	fresh      bool // it has not been looked at
+	fresh      bool // not observed yet
 	containers map[string]cluster.Resources
 }
 
-// usage returns the newest samples by pod, and the time of the last of them.
+// usage returns the latest samples by pod, and the latest time among them.
 func (r *Recommender) usage(ctx context.Context, namespace string, s labels.Selector) (map[string]sample, time.Time, error) {
 	list, err := r.metrics.PodMetricses(namespace).List(ctx, metav1.ListOptions{LabelSelector: s.String()})
 	if err != nil {
@@ -119,7 +120,7 @@ func (r *Recommender) usage(ctx context.Context, namespace string, s labels.Sele
 	return used, last, nil
 }
 
-// livePods returns a container of the pods as the models look at it.
+// livePods returns a container of the pods as models observe it.
 func livePods(pods []corev1.Pod, name string, used map[string]sample) []env.LivePod {
 	var all []env.LivePod
 	for i := range pods {
@@ -144,8 +145,8 @@ func livePods(pods []corev1.Pod, name string, used map[string]sample) []env.Live
 	return all
 }
 
-// showStatus takes over what a container's status shows: the resources that are in force, whether
-// it serves, and whether its last end was an OOM kill.
+// showStatus copies a container's status: its actual resources, whether it is ready, and whether its last end
+// was an OOM kill.
 func showStatus(one *env.LivePod, s *corev1.ContainerStatus) {
 	if s.Resources != nil {
 		one.Requests, one.Limits = listed(s.Resources.Requests), listed(s.Resources.Limits)
@@ -156,7 +157,7 @@ func showStatus(one *env.LivePod, s *corev1.ContainerStatus) {
 	}
 }
 
-// resizing returns the state of a resize in place.
+// resizing returns the state of an in-place resize.
 func resizing(p *corev1.Pod) pods.ResizeState {
 	for _, c := range p.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
@@ -178,15 +179,15 @@ func listed(l corev1.ResourceList) cluster.Resources {
 	return cluster.Resources{MilliCPU: l.Cpu().MilliValue(), MemoryBytes: l.Memory().Value()}
 }
 
-// containerPolicy is what an autoscaler says of a container.
+// containerPolicy is an autoscaler's policy for a container.
 type containerPolicy struct {
 	off          bool
 	min, max     cluster.Resources
-	cpu, memory  bool // are recommended
+	cpu, memory  bool // resources to recommend
 	requestsOnly bool
 }
 
-// policyOf returns the policy of a container: that of its name, or else that of *.
+// policyOf returns the policy of a container: that with its name, or else that of *.
 func policyOf(a *Autoscaler, name string) containerPolicy {
 	p := containerPolicy{cpu: true, memory: true}
 	if a.Spec.ResourcePolicy == nil {
@@ -214,8 +215,8 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 	return p
 }
 
-// liveConfig returns what a model knows of the controller. A resource that is not controlled is
-// held at what the template requests.
+// liveConfig describes the controller to a model. A resource that is not controlled keeps the template's
+// requests.
 func (r *Recommender) liveConfig(t *target, c *corev1.Container, p containerPolicy) env.LiveConfig {
 	config := env.LiveConfig{
 		Requests: listed(c.Resources.Requests), Limits: listed(c.Resources.Limits), Min: p.min, Max: p.max,

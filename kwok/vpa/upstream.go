@@ -15,24 +15,24 @@ import (
 // controller.
 const UpstreamEnv = "KUBERNASIUM_VPA_UPSTREAM"
 
-// ErrNoUpstream says that there is no such binary. [StartUpstream] returns it.
+// ErrNoUpstream is returned by [StartUpstream] if the binary does not exist.
 var ErrNoUpstream = errors.New("vpa: no updater and admission controller: run `make vpa-upstream`, or set " + UpstreamEnv + " to its binary")
 
-// gates turns on what upstream guards as alpha, as the autoscalers' fields ask for it.
+// gates enables upstream's alpha features, because autoscalers may request them.
 const gates = "--feature-gates=CPUStartupBoost=true,InPlace=true,PerVPAConfig=true"
 
 // UpstreamConfig configures upstream's components that run beside a recommender.
 type UpstreamConfig struct {
-	Kubeconfig  string    // file that says how to reach the API server; empty: that of the pod
+	Kubeconfig  string    // path of the kubeconfig; empty: the pod's service account
 	Namespace   string    // of autoscalers and pods; empty is all
-	Updater     bool      // resizes and evicts pods, and takes startup boosts back
+	Updater     bool      // resizes and evicts pods, and ends startup boosts
 	Admission   bool      // gives new pods the target and their startup boost, by a webhook on loopback
-	MinReplicas int       // the updater ignores controllers with fewer live pods; default of autoscalers without a value
-	Log         io.Writer // of the processes; nil: none
+	MinReplicas int       // the updater ignores controllers with fewer live pods; default for autoscalers without a value
+	Log         io.Writer // of the processes; nil: discard
 }
 
-// An Upstream is upstream's updater and admission controller (kwok/vpa/upstream), as processes that work in
-// step with a recommender. They end with this one, however that ends.
+// An Upstream runs upstream's updater and admission controller (kwok/vpa/upstream) as processes, in lock-step
+// with a recommender. They end with this process, however it ends.
 type Upstream struct {
 	admission, updater *process // nil: not run
 }
@@ -40,12 +40,12 @@ type Upstream struct {
 // Updates counts the updater's actions in a step.
 type Updates struct {
 	Evicted int `json:"evicted"` // pods
-	Resized int `json:"resized"` // pods, those whose startup boost was taken back included
+	Resized int `json:"resized"` // pods, including those whose startup boost ended
 }
 
 // StartUpstream starts the processes and returns when the API server calls the webhook and the updater's caches
-// are filled. It returns an error that wraps [ErrNoUpstream] if there is no binary, and one with the process's last
-// words if it ends.
+// are filled. Its error wraps [ErrNoUpstream] if there is no binary. If a process ends, the error has the end
+// of its log.
 func StartUpstream(ctx context.Context, c UpstreamConfig) (u *Upstream, err error) {
 	path, err := launch.Locate(UpstreamEnv, "vpa-upstream")
 	if errors.Is(err, os.ErrNotExist) && os.Getenv(UpstreamEnv) == "" {
@@ -72,7 +72,7 @@ func StartUpstream(ctx context.Context, c UpstreamConfig) (u *Upstream, err erro
 	return u, err
 }
 
-// Step lets the admission controller see the cluster as it is now, and the updater run one loop on it.
+// Step updates the admission controller's view of the cluster, and lets the updater run one loop.
 func (u *Upstream) Step(ctx context.Context) (Updates, error) {
 	var done Updates
 	for _, p := range []*process{u.admission, u.updater} {
@@ -88,7 +88,7 @@ func (u *Upstream) Step(ctx context.Context) (Updates, error) {
 	return done, nil
 }
 
-// Close ends the processes and returns when they have ended; the webhook's registration is gone then.
+// Close stops the processes and waits for their end. They remove the webhook's registration.
 func (u *Upstream) Close() error {
 	var errs []error
 	for _, p := range []*process{u.updater, u.admission} {
@@ -99,7 +99,8 @@ func (u *Upstream) Close() error {
 	return errors.Join(errs...)
 }
 
-// reply is a line of a process: the first says that it is ready, each further one answers a line of ours.
+// reply is a line of a process. The first line reports that the process is ready; each further one answers a
+// line of its input.
 type reply struct {
 	Error string `json:"error"`
 	Updates

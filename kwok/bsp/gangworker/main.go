@@ -1,7 +1,6 @@
-// Command gangworker is the program of a task of a bulk-synchronous job in a pod: it waits for the
-// annotation of its own pod that releases it, lets stress-ng do its work, and reports how long that took in
-// the container's termination message. With --zookeeper it does so in each superstep of a barrier of
-// ZooKeeper, until the driver ends the job.
+// Command gangworker runs a task of a bulk-synchronous job in a pod. It waits until an annotation of its pod
+// releases it, does its work with stress-ng, and reports the duration in the container's termination message.
+// With --zookeeper it does so in each superstep of a ZooKeeper barrier, until the driver ends the job.
 //
 //	gangworker --work memcpy:9
 //	gangworker --work memcpy:9 --zookeeper zookeeper:2181 --barrier /gang/job-1
@@ -31,7 +30,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/bsp/zkbarrier"
 )
 
-// watchTimeout bounds a watch, after which the worker asks again.
+// watchTimeout is the time in seconds after which the worker renews its watch.
 const watchTimeout = 60 // s
 
 func main() {
@@ -75,7 +74,7 @@ func run(ctx context.Context, args []string, getenv func(string) string) error {
 	if servers != "" {
 		return zkbarrier.Work(ctx, strings.Split(servers, ","), barrier, works[0].Task, do)
 	}
-	// The client is that of the pod's service account; the nodes are no concern of a worker.
+	// The client uses the pod's service account. A worker does not need to check the cluster's nodes.
 	client, err := kwok.Connect(ctx, kwok.Options{AllowRealNodes: true})
 	if err != nil {
 		return err
@@ -95,7 +94,7 @@ func run(ctx context.Context, args []string, getenv func(string) string) error {
 	return os.WriteFile(message, out, 0o644)
 }
 
-// released waits for the annotation of a pod, and returns the operations that it names.
+// released waits until the annotation releases the pod, and returns the annotation's number of operations.
 func released(ctx context.Context, client kubernetes.Interface, namespace, name string) (int64, error) {
 	if namespace == "" || name == "" {
 		return 0, errors.New("POD_NAMESPACE and POD_NAME are not set, want those of this pod by the downward API")
@@ -129,7 +128,7 @@ func released(ctx context.Context, client kubernetes.Interface, namespace, name 
 	}
 }
 
-// opsOf returns the operations that a pod is released for; 0 before its release.
+// opsOf returns the number of operations in a pod's annotation, or 0 before its release.
 func opsOf(p *corev1.Pod) (int64, error) {
 	text, ok := p.Annotations[bsp.AnnotationOps]
 	if !ok {

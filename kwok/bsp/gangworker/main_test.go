@@ -90,8 +90,8 @@ func testWorkers(t *testing.T, servers []string, engine string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.MostMilliCPU() != 8000 {
-		t.Errorf("%d millicores, want those of the node, 8000", e.MostMilliCPU())
+	if e.MaxMilliCPU() != 8000 {
+		t.Errorf("%d millicores, want those of the node, 8000", e.MaxMilliCPU())
 	}
 	limit := 2 * time.Minute
 	if engine != "" {

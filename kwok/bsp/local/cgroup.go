@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	periodMicros = 100_000 // of the quota, the kernel's default
+	periodMicros = 100_000 // period of the quota, the kernel's default
 	emptyTimeout = 5 * time.Second
 	emptyEvery   = 5 * time.Millisecond
 )
 
-// ErrNoCgroup is wrapped by the error of [OpenCgroups] where no group can be made.
+// ErrNoCgroup is wrapped by the error of [OpenCgroups] if no cgroup can be created.
 var ErrNoCgroup = errors.New("local: no cgroup whose CPU can be limited")
 
-// cgroups makes control groups below one of its own.
+// cgroups creates cgroups below one of its own.
 type cgroups struct {
 	version int
 	dir     string
 }
 
-// OpenCgroups returns limits by control groups of version 1 or 2, below the group of this process or else
-// the nearest group above it that permits it.
+// OpenCgroups returns limits by cgroups of version 1 or 2. It creates them below the cgroup of this process, or
+// else below the nearest ancestor that permits it.
 func OpenCgroups(version int) (Limits, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -60,8 +60,8 @@ func OpenCgroups(version int) (Limits, error) {
 	}
 }
 
-// cgroupDir finds the folder of the process's group in the hierarchy with the cpu controller, and that
-// of the hierarchy, in the text of mountinfo and cgroup of /proc/self.
+// cgroupDir finds the folder of this process's cgroup in the hierarchy with the cpu controller, and the mount
+// point of that hierarchy, in the contents of /proc/self/mountinfo and /proc/self/cgroup.
 func cgroupDir(version int, mounts, own string) (mount, dir string, err error) {
 	root := ""
 	for line := range strings.Lines(mounts) {
@@ -89,7 +89,7 @@ func cgroupDir(version int, mounts, own string) (mount, dir string, err error) {
 	return "", "", fmt.Errorf("%w: this process is in none of version %d", ErrNoCgroup, version)
 }
 
-// make makes the group, and checks that the CPU of groups below it can be limited.
+// make creates the cgroup, and checks that the CPU of cgroups below it can be limited.
 func (c *cgroups) make() error {
 	if err := os.Mkdir(c.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -108,12 +108,12 @@ func (c *cgroups) make() error {
 	return nil
 }
 
-// delegate gives the cpu controller to the groups below; version 1 always does.
+// delegate enables the cpu controller for the cgroups below; version 1 always does.
 func (c *cgroups) delegate() error {
 	if c.version == 1 {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(c.dir, "cpu.max")); err != nil { // the group above does not give it
+	if _, err := os.Stat(filepath.Join(c.dir, "cpu.max")); err != nil { // the parent cgroup does not delegate it
 		if err := writeFile(filepath.Join(filepath.Dir(c.dir), "cgroup.subtree_control"), "+cpu"); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (c *cgroups) delegate() error {
 	return writeFile(filepath.Join(c.dir, "cgroup.subtree_control"), "+cpu")
 }
 
-// quota returns the file and the text that limit a group.
+// quota returns the file and the content that set a cgroup's limit.
 func (c *cgroups) quota(milliCPU int64) (file, text string) {
 	micros := strconv.FormatInt(milliCPU*periodMicros/1000, 10)
 	if c.version == 2 {
@@ -175,7 +175,7 @@ func (g *cgroup) Add(pid int) error {
 
 func (g *cgroup) Set(milliCPU int64) error { return g.of.write(g.dir, milliCPU) }
 
-// Kill kills until the group is empty: a process may have forked meanwhile.
+// Kill kills processes until the cgroup is empty, because a process may fork meanwhile.
 func (g *cgroup) Kill() error {
 	for end := time.Now().Add(emptyTimeout); ; time.Sleep(emptyEvery) {
 		text, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
@@ -201,7 +201,7 @@ func (g *cgroup) Kill() error {
 	}
 }
 
-// Close removes the group, which takes the kernel a moment after its last process.
+// Close removes the cgroup. The kernel frees it a little after its last process has ended.
 func (g *cgroup) Close() error {
 	if err := g.Kill(); err != nil {
 		return err

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dutyPeriod is the period of the duty cycle, that of the kernel's quota.
+// dutyPeriod is the period of the duty cycle, equal to the period of the kernel's quota.
 const dutyPeriod = periodMicros * time.Microsecond
 
-// duty limits process groups by affinity to as many cores as their share needs, and stops them for the
-// part of each period by which these are too much.
+// duty limits process groups by CPU affinity and a duty cycle. Each group gets as many cores as its share
+// needs, rounded up, and is stopped for the excess part of each period.
 type duty struct {
 	mu    sync.Mutex
 	cores []int // that this process may use
-	next  int   // the core at which the next group begins
+	next  int   // first core of the next group
 }
 
 // NewDuty returns limits by affinity and duty cycle.
@@ -56,7 +56,7 @@ func (d *duty) Group(_ string, milliCPU int64) (Group, error) {
 
 type dutyGroup struct {
 	of       *duty
-	first    int // core
+	first    int // first core
 	milliCPU int64
 
 	mu     sync.Mutex
@@ -75,7 +75,7 @@ func (g *dutyGroup) Add(pid int) error {
 	return g.begin(pid)
 }
 
-// begin pins a process, which has no children yet, and begins its cycle.
+// begin pins a process that has no children yet, and starts its duty cycle.
 func (g *dutyGroup) begin(pid int) error {
 	var set unix.CPUSet
 	n := g.cores()
@@ -94,7 +94,7 @@ func (g *dutyGroup) begin(pid int) error {
 	return nil
 }
 
-// cycle runs and stops a process group until end is closed or it is gone.
+// cycle resumes and stops a process group until end is closed or the group is gone.
 func cycle(pid int, run time.Duration, end <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

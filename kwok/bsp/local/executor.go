@@ -15,20 +15,20 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/bsp"
 )
 
-// ErrNoStress is wrapped by the error of [Open] without stress-ng.
+// ErrNoStress is wrapped by the error of [Open] if stress-ng is missing.
 var ErrNoStress = errors.New("local: stress-ng is not installed: apt-get install stress-ng (Debian, Ubuntu)")
 
 // Executor runs jobs as processes of this machine. It implements [bsp.Executor].
 type Executor struct {
-	path, version string // of stress-ng
+	path, version string // path of stress-ng
 	limits        Limits
 	temp          string // folder for files of the work
 }
 
 var _ bsp.Executor = (*Executor)(nil)
 
-// Open returns the executor, with the limits given or, if they are nil, those of [OpenLimits]. It closes
-// them at its end.
+// Open returns an executor with the given limits, or with those of [OpenLimits] if they are nil. The executor
+// closes the limits when it is closed.
 func Open(ctx context.Context, limits Limits) (*Executor, error) {
 	path, err := exec.LookPath("stress-ng")
 	if err != nil {
@@ -56,15 +56,15 @@ func (e *Executor) Setting() string {
 	return fmt.Sprintf("local, %s, %s, %d cores", e.version, e.limits, runtime.NumCPU())
 }
 
-// MostMilliCPU implements [bsp.Executor].
-func (e *Executor) MostMilliCPU() int64 { return 1000 * int64(runtime.NumCPU()) }
+// MaxMilliCPU implements [bsp.Executor].
+func (e *Executor) MaxMilliCPU() int64 { return 1000 * int64(runtime.NumCPU()) }
 
 // Close implements [bsp.Executor].
 func (e *Executor) Close() error { return errors.Join(e.limits.Close(), os.RemoveAll(e.temp)) }
 
 // Start implements [bsp.Executor].
 func (e *Executor) Start(ctx context.Context, j bsp.Job) (_ bsp.Crew, err error) {
-	if err := j.Check(e.MostMilliCPU()); err != nil {
+	if err := j.Check(e.MaxMilliCPU()); err != nil {
 		return nil, err
 	}
 	c := &crew{of: e, job: j, shares: append([]int64(nil), j.MilliCPU...), groups: make([]Group, len(j.Works)), members: make([]*member, len(j.Works))}
@@ -76,7 +76,7 @@ func (e *Executor) Start(ctx context.Context, j bsp.Job) (_ bsp.Crew, err error)
 	return c, ctx.Err()
 }
 
-// crew is the processes of a job.
+// crew holds the processes of a job.
 type crew struct {
 	of      *Executor
 	job     bsp.Job
@@ -86,7 +86,7 @@ type crew struct {
 	step    int
 }
 
-// create makes the group of a task and starts its process in it.
+// create creates the group of a task and starts its process in it.
 func (c *crew) create(k int) (err error) {
 	if c.groups[k] == nil {
 		if c.groups[k], err = c.of.limits.Group(c.job.Works[k].Task, c.shares[k]); err != nil {
@@ -124,7 +124,7 @@ func (c *crew) destroy(k int) error {
 
 // Replan implements [bsp.Crew].
 func (c *crew) Replan(ctx context.Context, milliCPU []int64) error {
-	if err := bsp.CheckShares(milliCPU, c.of.MostMilliCPU()); err != nil {
+	if err := bsp.CheckShares(milliCPU, c.of.MaxMilliCPU()); err != nil {
 		return err
 	}
 	if err := c.ready(); err != nil {
@@ -184,13 +184,13 @@ func (c *crew) Superstep(ctx context.Context, sizes []float64) ([]time.Duration,
 	return durations, nil
 }
 
-// barrier waits until all processes have ended, one of them badly, or the limit is over.
+// barrier waits until all processes have ended, one has failed, or the time limit has passed.
 func (c *crew) barrier(ctx context.Context) error {
 	timer := time.NewTimer(c.job.Limit)
 	defer timer.Stop()
 	ended := make(chan *member, len(c.members))
 	for _, m := range c.members {
-		go func() { // its end comes: at the latest Close kills it
+		go func() { // the process will end: Close kills it at the latest
 			<-m.ended
 			ended <- m
 		}()

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package local executes bulk-synchronous jobs as processes of this machine: stress-ng under CPU
-// limits.
+// Package local runs bulk-synchronous jobs as processes of this machine: stress-ng under CPU limits.
 package local
 
 import (
@@ -9,25 +8,25 @@ import (
 	"fmt"
 )
 
-// Limits confines groups of processes to shares of the CPU.
+// Limits restricts groups of processes to shares of the CPU.
 type Limits interface {
 	// String names the method.
 	String() string
-	// Group makes a group with a share in millicores.
+	// Group creates a group with a share in millicores.
 	Group(name string, milliCPU int64) (Group, error)
 	Close() error
 }
 
-// Group is a group of processes with a share.
+// Group is a group of processes with a share of the CPU.
 type Group interface {
-	Add(pid int) error // a process that leads its process group; its children follow it
+	Add(pid int) error // a process that leads its process group; its children join the group
 	Set(milliCPU int64) error
 	Kill() error // all processes
 	Close() error
 }
 
-// OpenLimits returns the best method of this machine: cgroup v2, cgroup v1, or else affinity and a duty
-// cycle, which need no rights.
+// OpenLimits returns the best method that this machine supports: cgroup v2, cgroup v1, or CPU affinity with a
+// duty cycle, which needs no privileges.
 func OpenLimits() (Limits, error) {
 	var errs []error
 	for _, version := range []int{2, 1} {

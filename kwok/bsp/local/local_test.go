@@ -219,7 +219,7 @@ func TestLate(t *testing.T) {
 func TestStartRefuses(t *testing.T) {
 	e := open(t, NewDuty)
 	works := []bsp.Work{{Task: "cap", Ops: 1}, {Task: "zero", Ops: 1}}
-	most := e.MostMilliCPU()
+	most := e.MaxMilliCPU()
 	for _, tc := range []struct {
 		job  bsp.Job
 		want string

@@ -17,8 +17,8 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/bsp"
 )
 
-// held is a shell that becomes stress-ng when it reads the number of operations: it can be confined
-// before, and starts at once when it is released.
+// held is a shell that becomes stress-ng when it reads the number of operations. Its limits can be set before
+// that, and it starts at once when it is released.
 const held = `read -r ops && exec "$0" "$@" "$ops"`
 
 // killDelay is how long a killed process may keep its output open.
@@ -29,17 +29,17 @@ type member struct {
 	cmd     *exec.Cmd
 	release io.WriteCloser
 	stderr  bytes.Buffer
-	ended   chan struct{} // closed at its end; then the following are set
+	ended   chan struct{} // closed when it has ended; then the fields below are set
 	end     time.Time
-	err     error // that it did not complete its work
+	err     error // not nil if it did not complete its work
 }
 
-// startMember starts a process that waits for its release, and puts it into a group.
+// startMember starts a process in a group. The process waits for its release.
 func startMember(path string, w bsp.Work, temp string, g Group) (*member, error) {
 	m := &member{ended: make(chan struct{})}
 	m.cmd = exec.Command("sh", append([]string{"-c", held, path}, w.Args(temp)...)...)
 	m.cmd.Dir = temp
-	// A process group, so that the workers can be ended with it. It ends with this process.
+	// A process group, so that the workers can be ended with it. On Linux it ends with this process.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	m.cmd.WaitDelay = killDelay
 	m.cmd.Stdout, m.cmd.Stderr = &m.stderr, &m.stderr
@@ -58,7 +58,7 @@ func startMember(path string, w bsp.Work, temp string, g Group) (*member, error)
 	return m, nil
 }
 
-// wait waits for the end. While the process is not reaped, nothing else has its number.
+// wait waits for the end of the process. Until it is reaped, no other process can have its PID.
 func (m *member) wait(task string, g Group) {
 	defer close(m.ended)
 	for {
@@ -68,7 +68,7 @@ func (m *member) wait(task string, g Group) {
 		}
 	}
 	m.end = time.Now()
-	left := g.Kill() // children that it has left
+	left := g.Kill() // children that it left behind
 	if err := m.cmd.Wait(); err != nil {
 		m.err = fmt.Errorf("%w: %s: %w: %s", bsp.ErrDead, task, err, lastLine(m.stderr.String()))
 	} else if left != nil {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Package local executes bulk-synchronous jobs as processes of a machine with Linux.
+// Package local runs bulk-synchronous jobs as processes of a Linux machine.
 package local
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/bsp"
 )
 
-// ErrNotLinux is the error of [Open] on other systems.
+// ErrNotLinux is the error of [Open] on other operating systems.
 var ErrNotLinux = errors.New("local: stress-ng under CPU limits needs Linux; --executor kubernetes needs none")
 
 // Open returns ErrNotLinux.

@@ -1,12 +1,16 @@
-// Package zkbarrier lets the tasks of a bulk-synchronous job meet at a double barrier of ZooKeeper: workers
-// that live through many supersteps join it, and a driver gives them their work, releases them together and
-// waits for all.
+// Package zkbarrier synchronizes the tasks of a bulk-synchronous job by a double barrier of ZooKeeper. Workers
+// that run for many supersteps join it; a driver gives them their work, releases them together and waits for all.
 //
-// Below the path of the job are members/TASK, ephemeral, of each worker; work, with the number of the
-// present superstep and the operations of each task; enter/STEP/TASK, ephemeral, of each worker that is
-// ready, and enter/STEP/ready, which releases them; leave/STEP/TASK, with the result of each. In a double
-// barrier of the recipe a worker that crashes looks as if it had left; here only a result counts, and a
-// member without one that is gone is dead.
+// The path of the job contains these nodes:
+//
+//	members/TASK      ephemeral, one for each worker
+//	work              the number of the current superstep, and the operations of each task
+//	enter/STEP/TASK   ephemeral, one for each worker that is ready
+//	enter/STEP/ready  releases the workers
+//	leave/STEP/TASK   the result of each worker
+//
+// In the double barrier of ZooKeeper's recipes, a worker that crashes looks as if it had left. Here only a result
+// counts: a member that disappears without a result is dead.
 package zkbarrier
 
 import (
@@ -24,16 +28,16 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/bsp"
 )
 
-// sessionTimeout is the time after which ZooKeeper takes a silent worker for dead; its servers permit from
-// 2 to 20 ticks, of 2 s by default.
+// sessionTimeout is the time after which ZooKeeper considers a silent worker dead. Its servers accept 2 to 20
+// ticks, which are 2 s by default.
 const sessionTimeout = 6 * time.Second
 
 const ready = "ready"
 
-// work is the content of the node of that name.
+// work is the content of the node of the same name.
 type work struct {
 	Step int              `json:"step"`
-	Ops  map[string]int64 `json:"ops,omitempty"` // by task; none ends the workers
+	Ops  map[string]int64 `json:"ops,omitempty"` // by task; empty ends the workers
 }
 
 // result is the content of a task's node below leave.
@@ -42,10 +46,10 @@ type result struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// connectTimeout is the time for a server to answer at first, and again after it was lost.
+// connectTimeout limits how long a server may take to answer, at first and after a lost connection.
 const connectTimeout = 30 * time.Second
 
-// connect opens a session, which closes when no server answers for connectTimeout: until then requests wait.
+// connect opens a session. Requests wait while no server answers; after connectTimeout the session closes.
 func connect(servers []string) (*zk.Conn, error) {
 	conn, events, err := zk.Connect(servers, sessionTimeout, zk.WithLogger(quiet{}))
 	if err != nil {
@@ -59,7 +63,7 @@ func connect(servers []string) (*zk.Conn, error) {
 	return conn, nil
 }
 
-// guard follows the events of a session until it is closed, and reports its start or its failure to up.
+// guard follows the events of a session until it closes, and reports its start or its failure to up.
 func guard(conn *zk.Conn, events <-chan zk.Event, up chan<- bool) {
 	timer := time.NewTimer(connectTimeout)
 	defer timer.Stop()
@@ -94,7 +98,7 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// ensure makes a node and those above it.
+// ensure creates a node and its parents.
 func ensure(conn *zk.Conn, node string) error {
 	at := ""
 	for _, part := range strings.Split(strings.Trim(node, "/"), "/") {
@@ -108,7 +112,7 @@ func ensure(conn *zk.Conn, node string) error {
 
 var _ bsp.Barrier = (*Barrier)(nil)
 
-// Barrier is the driver's side. One goroutine at a time may use it.
+// Barrier is the driver's side. Only one goroutine at a time may use it.
 type Barrier struct {
 	conn  *zk.Conn
 	base  string
@@ -116,7 +120,7 @@ type Barrier struct {
 	step  int
 }
 
-// Open makes the barrier of a job of tasks, at a path that nothing else uses.
+// Open creates the barrier of a job at a path that nothing else uses.
 func Open(servers []string, base string, tasks []string) (*Barrier, error) {
 	conn, err := connect(servers)
 	if err != nil {
@@ -137,8 +141,8 @@ func (b *Barrier) Join(ctx context.Context, limit time.Duration) error {
 	return b.await(ctx, limit, path.Join(b.base, "members"), false, nil)
 }
 
-// Superstep gives each task its operations, releases all when all are ready, and returns their durations
-// when all have ended.
+// Superstep gives each task its number of operations, releases all when all are ready, and returns their
+// durations when all have ended.
 func (b *Barrier) Superstep(ctx context.Context, ops []int64, limit time.Duration) ([]time.Duration, error) {
 	n := fmt.Sprint(b.step)
 	enter, leave := path.Join(b.base, "enter", n), path.Join(b.base, "leave", n)
@@ -177,11 +181,11 @@ func (b *Barrier) Superstep(ctx context.Context, ops []int64, limit time.Duratio
 		return nil, fmt.Errorf("superstep %d: %w", b.step, err)
 	}
 	b.step++
-	// A worker that is created again finds no superstep that is over.
+	// A worker that is restarted must not find an earlier superstep.
 	return durations, errors.Join(remove(b.conn, enter), remove(b.conn, leave))
 }
 
-// Expel takes tasks, by their index, off the members: their workers are gone, and others will join.
+// Expel removes tasks, given by index, from the members. Their workers have died, and new ones will join.
 func (b *Barrier) Expel(tasks []int) error {
 	for _, k := range tasks {
 		if err := remove(b.conn, path.Join(b.base, "members", b.tasks[k])); err != nil {
@@ -208,14 +212,14 @@ func (b *Barrier) set(w work) error {
 	return nil
 }
 
-// await waits until each task has its node below a folder, and calls done for each that is new. With
-// members, a task without a node that is no member is dead.
+// await waits until each task has its node below a folder, and calls done for each new node. If members is set,
+// a task that has neither a node nor a membership is dead.
 func (b *Barrier) await(ctx context.Context, limit time.Duration, folder string, members bool, done func(task int) error) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	there := make([]bool, len(b.tasks))
 	for {
-		// The members first: one that leaves its result and goes has both.
+		// Read the members first: a worker that leaves its result and then exits has both.
 		alive, _, gone, err := b.conn.ChildrenW(path.Join(b.base, "members"))
 		if err != nil {
 			return fmt.Errorf("zkbarrier: members: %w", err)
@@ -255,7 +259,7 @@ func (b *Barrier) await(ctx context.Context, limit time.Duration, folder string,
 	}
 }
 
-// Close ends the workers and removes what is below the path.
+// Close ends the workers and removes all nodes below the path.
 func (b *Barrier) Close() error {
 	defer b.conn.Close()
 	if err := b.set(work{Step: b.step}); err != nil {
@@ -269,7 +273,7 @@ func (b *Barrier) Close() error {
 	return nil
 }
 
-// remove removes a node and those below it.
+// remove removes a node and its children.
 func remove(conn *zk.Conn, node string) error {
 	children, _, err := conn.Children(node)
 	if errors.Is(err, zk.ErrNoNode) {

@@ -11,8 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Work joins the barrier of a job as a task, and does its work in each superstep until the driver ends it.
-// An error of do is the task's result, and ends Work.
+// Work joins the barrier of a job as a task, and does its work in each superstep until the driver ends the job.
+// An error of do becomes the task's result, and ends Work.
 func Work(ctx context.Context, servers []string, base, task string, do func(ctx context.Context, ops int64) error) error {
 	conn, err := connect(servers)
 	if err != nil {
@@ -40,7 +40,7 @@ type worker struct {
 	base, task string
 }
 
-// join makes the worker a member. An earlier worker of the task may still be one, until its session ends.
+// join makes the worker a member. It waits for the session of an earlier worker of the same task to end.
 func (w *worker) join(ctx context.Context) error {
 	if err := ensure(w.conn, path.Join(w.base, "members")); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (w *worker) join(ctx context.Context) error {
 	}
 }
 
-// next returns the work of a superstep after the given one.
+// next returns the work of the first superstep after the given one.
 func (w *worker) next(ctx context.Context, step int) (work, error) {
 	node := path.Join(w.base, "work")
 	for {
@@ -100,7 +100,7 @@ func (w *worker) superstep(ctx context.Context, next work, do func(ctx context.C
 		return fmt.Errorf("zkbarrier: no work for task %s", w.task)
 	}
 	enter := path.Join(w.base, "enter", fmt.Sprint(next.Step))
-	// A worker that was created again may come to a superstep that is over for its task.
+	// A restarted worker may find a superstep that its task has already completed.
 	if _, err := w.conn.Create(path.Join(enter, w.task), nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 		if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
 			return nil
@@ -131,12 +131,12 @@ func (w *worker) superstep(ctx context.Context, next work, do func(ctx context.C
 	}
 	_, leaving := w.conn.Create(path.Join(w.base, "leave", fmt.Sprint(next.Step), w.task), text, 0, zk.WorldACL(zk.PermAll))
 	if errors.Is(leaving, zk.ErrNodeExists) {
-		leaving = nil // that of the worker before this
+		leaving = nil // the result of the worker before this one
 	}
 	return errors.Join(err, leaving)
 }
 
-// wait waits for a watch, which also ends with the session.
+// wait waits for a watch. A watch also ends with its session.
 func wait(ctx context.Context, events <-chan zk.Event) error {
 	select {
 	case e := <-events:

@@ -4,17 +4,17 @@ import "slices"
 
 const serviceAccount = "ServiceAccount" // the admission plugin that mounts tokens into pods
 
-// admissionControllers lists the controllers without which an admission plugin does not work, or
-// leaves objects that cannot be deleted.
+// admissionControllers lists the controllers that admission plugins need, either to work at all or so that
+// their objects can be deleted.
 var admissionControllers = map[string][]string{
 	serviceAccount:                 {"serviceaccount-controller", "serviceaccount-token-controller", "root-ca-certificate-publisher-controller"},
 	"ResourceQuota":                {"resourcequota-controller"},
 	"StorageObjectInUseProtection": {"persistentvolume-protection-controller", "persistentvolumeclaim-protection-controller"},
 }
 
-// withServiceAccounts adds the admission of service accounts to a configuration with RBAC, since
-// roles are bound to them. Without controllers no namespace has an account, and every pod would be
-// rejected.
+// withServiceAccounts adds the admission of service accounts to a configuration with RBAC, because roles are
+// bound to service accounts. Without controllers no namespace gets an account, and the plugin would reject
+// every pod.
 func withServiceAccounts(c Config) Config {
 	if c.RBAC && slices.Contains(c.Components, ControllerManager) && !slices.Contains(c.Admission, serviceAccount) {
 		c.Admission = append(slices.Clone(c.Admission), serviceAccount)
@@ -22,8 +22,8 @@ func withServiceAccounts(c Config) Config {
 	return c
 }
 
-// controllersFor returns the controllers of c, and those that its admission plugins and RBAC need
-// unless c disables them.
+// controllersFor returns the controllers of c, plus those that its admission plugins and RBAC need, unless c
+// disables them.
 func controllersFor(c Config) []string {
 	all := slices.Clone(c.Controllers)
 	add := func(names ...string) {

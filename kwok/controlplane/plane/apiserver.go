@@ -25,16 +25,16 @@ const (
 	protobufType = "application/vnd.kubernetes.protobuf"
 )
 
-// leanAdmission lists the disabled admission plugins: each costs time on every request, or needs a
-// controller that does not run by default. Config.Admission enables them.
-var leanAdmission = []string{
+// disabledAdmission lists the admission plugins that are off by default: each costs time on every request, or
+// needs a controller that does not run by default. Config.Admission enables them.
+var disabledAdmission = []string{
 	"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest",
 	"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger",
 	"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "NodeDeclaredFeatureValidator", "PersistentVolumeClaimResize",
 	"PodSecurity", "ResourceQuota", "RuntimeClass",
-	serviceAccount, // forbids pods until the controller has made each namespace's account
+	serviceAccount, // rejects pods until the controller has created each namespace's account
 	"StorageObjectInUseProtection",
-	"TaintNodesByCondition", // taints new nodes until the node-lifecycle controller looks at them
+	"TaintNodesByCondition", // taints new nodes until the node-lifecycle controller checks them
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
 }
 
@@ -62,15 +62,15 @@ func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, c Config) []strin
 		"--event-ttl=10m",
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 		"--delete-collection-workers=16",
-		"--feature-gates=ListFromCacheSnapshot=false", // a tree of keys for each version that is kept, for lists of the past
-		"--etcd-compaction-interval=30s",              // of 5m, which keeps 8 MB for every 1,000 pods that come and go
+		"--feature-gates=ListFromCacheSnapshot=false", // keeps a tree of keys for each stored version, for lists of the past
+		"--etcd-compaction-interval=30s",              // instead of 5m, which keeps 8 MB for every 1,000 pods that come and go
 	}
 	var off []string
 	on := map[string]bool{}
 	for _, a := range admission {
 		on[a] = true
 	}
-	for _, a := range leanAdmission {
+	for _, a := range disabledAdmission {
 		if !on[a] {
 			off = append(off, a)
 		}
@@ -84,9 +84,9 @@ func apiServerFlags(p *pki, etcdURL string, addr *net.TCPAddr, c Config) []strin
 	return flags
 }
 
-// runAPIServer starts kube-apiserver on l, with clock at ClockPath unless clock is nil. Connections
-// to nodes, whatever their addresses, go to the unix socket kubelet unless it is empty. The channel
-// receives when the server has ended.
+// runAPIServer starts kube-apiserver on l. It serves clock at ClockPath unless clock is nil. Connections to
+// nodes, whatever their addresses, go to the unix socket kubelet unless it is empty. The channel receives when
+// the server has ended.
 func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock http.Handler, kubelet string) (<-chan error, error) {
 	s := options.NewServerRunOptions()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
@@ -96,7 +96,7 @@ func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock htt
 	if err := fs.Parse(flags); err != nil {
 		return nil, err
 	}
-	s.SecureServing.Listener = l // already open: no other process can take the port in between
+	s.SecureServing.Listener = l // already open, so that no other process can take the port in between
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, err
 	}
@@ -141,12 +141,12 @@ func runAPIServer(ctx context.Context, l net.Listener, flags []string, clock htt
 	return done, nil
 }
 
-// clientConfig is the configuration of our own components: protobuf, and no rate limit.
+// clientConfig is the client configuration of our own components: protobuf, and no rate limit.
 func (p *pki) clientConfig(host string) *rest.Config {
 	return &rest.Config{
 		Host:            host,
 		TLSClientConfig: rest.TLSClientConfig{CAData: p.ca},
-		BearerToken:     p.token, // cheaper than a certificate, which is verified again on every request
+		BearerToken:     p.token, // cheaper than a certificate, which the server verifies on every request
 		ContentConfig:   rest.ContentConfig{ContentType: protobufType, AcceptContentTypes: protobufType + ",application/json"},
 		QPS:             -1,
 		RateLimiter:     flowcontrol.NewFakeAlwaysRateLimiter(),

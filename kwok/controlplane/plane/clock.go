@@ -10,12 +10,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ClockPath is where the API server serves a SteppedClock: GET returns the time, POST with
-// {"advance": "5s"} steps it. Both reply {"now": "<RFC 3339>"}.
+// ClockPath is the path of a SteppedClock on the API server. GET returns the time; POST with {"advance": "5s"}
+// steps it. Both reply {"now": "<RFC 3339>"}.
 const ClockPath = "/kubernasium.io/clock"
 
-// recheck bounds how long a waiter can miss a step that falls between its reading of the
-// clock and its wait.
+// recheck limits the delay of a waiter that misses a step between reading the clock and waiting.
 const recheck = 20 * time.Millisecond
 
 // A SteppedClock stands still until it is stepped. It is KWOK's clock when stages take simulated
@@ -33,7 +32,7 @@ type SteppedClock struct {
 
 var _ clock.WithTicker = (*SteppedClock)(nil)
 
-// NewSteppedClock returns a clock that stands at start.
+// NewSteppedClock returns a clock that shows start.
 func NewSteppedClock(start time.Time) *SteppedClock {
 	return &SteppedClock{now: start, stepped: make(chan struct{})}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/scheduler/plugin"
 )
 
-// DefaultControllers lists the controllers of kube-controller-manager that run by default: those of
-// workloads, and those that clean up. node-lifecycle-controller is not among them: simulated nodes
-// send no heartbeat when their clock stands still.
+// DefaultControllers lists the controllers of kube-controller-manager that run by default: those of workloads,
+// and those that clean up. It omits node-lifecycle-controller, because simulated nodes send no heartbeat while
+// their clock stands still.
 var DefaultControllers = []string{
 	"cronjob-controller", "daemonset-controller", "deployment-controller", "disruption-controller",
 	"garbage-collector-controller", "job-controller", "namespace-controller", "persistentvolume-binder-controller",
@@ -88,8 +88,8 @@ func runScheduler(ctx context.Context, dir, kubeconfig, config string, extra []s
 	return done, nil
 }
 
-// schedulerConfig writes the user's configuration of the scheduler, or an empty one, with the
-// connection to the API server: with a file, kube-scheduler ignores its flags for the connection.
+// schedulerConfig writes the user's configuration of the scheduler, or an empty one, with the connection to the
+// API server. kube-scheduler ignores its connection flags when it has a configuration file.
 func schedulerConfig(dir, kubeconfig, file string) (string, error) {
 	conf := map[string]any{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 	if file != "" {

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// definitions holds the definitions of the kinds with which KWOK answers for a kubelet.
+// definitions holds the CRDs of KWOK's kinds that configure the kubelet's answers.
 var definitions = map[string][]byte{
 	v1alpha1.LogsKind: crd.Logs, v1alpha1.ClusterLogsKind: crd.ClusterLogs,
 	v1alpha1.ExecKind: crd.Exec, v1alpha1.ClusterExecKind: crd.ClusterExec,
@@ -36,8 +36,8 @@ const establishedTimeout = time.Minute
 
 var customResources = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// newKubelet defines the kinds, and returns a kubelet that answers from objects of them. It watches
-// them until ctx ends.
+// newKubelet creates the CRDs, and returns a kubelet that answers from objects of these kinds. It watches them
+// until ctx ends.
 func newKubelet(ctx context.Context, rc *rest.Config, kinds []string) (kubelet, error) {
 	plain := rest.CopyConfig(rc)
 	plain.ContentConfig = rest.ContentConfig{} // these are JSON
@@ -61,7 +61,7 @@ func newKubelet(ctx context.Context, rc *rest.Config, kinds []string) (kubelet, 
 	return kubelet{kwok: s, crds: kinds}, s.InstallCRD(ctx)
 }
 
-// define creates a definition, unless a kept state has it, and waits until objects can be created.
+// define creates a CRD, unless a kept state already has it, and waits until objects can be created.
 func define(ctx context.Context, api dynamic.Interface, text []byte) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, establishedTimeout, errors.New("not established"))
 	defer cancel()

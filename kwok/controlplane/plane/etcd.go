@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	etcdQuota   = 8 << 30          // bytes of the database
-	etcdTimeout = 30 * time.Second // of its start; it takes 0.1 to 0.5 s
+	etcdQuota   = 8 << 30          // maximum size of the database in bytes
+	etcdTimeout = 30 * time.Second // limit of its start, which takes 0.1 to 0.5 s
 )
 
 // startEtcd runs a store with one member and returns the URL for clients.
 //
-// It listens on unix sockets in sockets, a folder that only its owner may enter. So there is no
-// race for a port, and no other user can reach the store, which authenticates nobody.
+// It listens on unix sockets in the folder sockets, which only its owner may enter. So no other process can
+// take its port first, and no other user can reach the store, which has no authentication.
 func startEtcd(ctx context.Context, dir, sockets string, fsync bool) (clientURL string, e *embed.Etcd, err error) {
 	client := url.URL{Scheme: "unix", Path: filepath.Join(sockets, "client.sock")}
-	// etcd reads only the host of this URL: with the name in Path, it would open an abstract
-	// socket, which every local user may connect to.
+	// etcd reads only the host of this URL: with the name in Path, it would open an abstract socket, which
+	// every local user may connect to.
 	peer := url.URL{Scheme: "unix", Host: filepath.Join(sockets, "peer.sock")}
 
 	cfg := embed.NewConfig()
@@ -37,8 +37,8 @@ func startEtcd(ctx context.Context, dir, sockets string, fsync bool) (clientURL 
 	cfg.UnsafeNoFsync = !fsync
 	cfg.QuotaBackendBytes = etcdQuota
 	cfg.MaxRequestBytes = 10 << 20
-	cfg.MaxWalFiles, cfg.MaxSnapFiles = 2, 2 // of 5, each log of 64 MB, which are in memory as the data folder is
-	cfg.TickMs, cfg.ElectionMs = 100, 500    // a single member waits for one election before it leads
+	cfg.MaxWalFiles, cfg.MaxSnapFiles = 2, 2 // instead of 5; each log has 64 MB and is in memory, as the data folder is
+	cfg.TickMs, cfg.ElectionMs = 100, 500    // a single member must win one election before it leads
 
 	if e, err = embed.StartEtcd(cfg); err != nil {
 		return "", nil, fmt.Errorf("start etcd: %w", err)

@@ -12,22 +12,21 @@ import (
 )
 
 const (
-	prefix   = "kubernasium-controlplane-" // of temporary folders
+	prefix   = "kubernasium-controlplane-" // prefix of temporary folders
 	lockFile = "lock"
 	shm      = "/dev/shm"
-	young    = time.Minute // age below which a control plane may be about to take a folder's lock
+	young    = time.Minute // a younger folder may belong to a control plane that is about to lock it
 )
 
-// A folder holds the state of one control plane. The process holds its locks while it uses the
-// folder.
+// A folder holds the state of one control plane. The process holds its locks while it uses the folder.
 type folder struct {
-	path  string // keys, database, configuration: temp, or what the user named
-	temp  string // etcd's sockets, whose names have 107 bytes at most
+	path  string // keys, database, configuration: temp, or the folder that the user named
+	temp  string // etcd's sockets, whose paths may have at most 107 bytes
 	locks []*os.File
 }
 
-// openFolder makes a temporary folder, in memory if the system has /dev/shm, and locks it. If path
-// is not empty, data goes to path instead, and stays.
+// openFolder creates and locks a temporary folder, in memory if the system has /dev/shm. If path is not empty,
+// data goes to path instead and is kept.
 func openFolder(path string) (f *folder, err error) {
 	base := os.TempDir()
 	if inMemory(shm) {
@@ -75,7 +74,7 @@ func (f *folder) close() error {
 // errLocked is returned if another process holds a lock.
 var errLocked = errors.New("in use by another control plane")
 
-// lock takes the lock of a file; the lock ends with the process.
+// lock locks a file; the lock ends with the process.
 func lock(file string) (*os.File, error) {
 	l, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -109,7 +108,7 @@ func sweep(base string) {
 		if err != nil {
 			continue
 		}
-		_ = os.RemoveAll(path) // a leftover costs memory and nothing else
+		_ = os.RemoveAll(path) // a leftover costs only memory
 		_ = l.Close()
 	}
 }

@@ -13,8 +13,7 @@ import (
 // contextName names the cluster, the user and the context in our kubeconfigs.
 const contextName = "kubernasium"
 
-// writeKubeconfig writes the client configuration, which holds the token, readable by its owner
-// only.
+// writeKubeconfig writes the client configuration. Only its owner can read it, because it holds the token.
 func writeKubeconfig(file, url string, keys *pki) error {
 	c := clientcmdapi.NewConfig()
 	c.Clusters[contextName] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: keys.ca}
@@ -25,7 +24,7 @@ func writeKubeconfig(file, url string, keys *pki) error {
 	if err != nil {
 		return err
 	}
-	// A renamed file: readers see the old one or the new one, and we set its mode.
+	// Renaming a file lets readers see either the old or the new one, with our mode.
 	next := file + ".new"
 	if err := os.WriteFile(next, text, 0o600); err != nil {
 		return err
@@ -33,8 +32,8 @@ func writeKubeconfig(file, url string, keys *pki) error {
 	return os.Rename(next, file)
 }
 
-// ours returns an error if file is a kubeconfig that names other clusters than ours.
-func ours(file string) error {
+// checkOurs returns an error if file is a kubeconfig that names clusters other than ours.
+func checkOurs(file string) error {
 	c, err := clientcmd.LoadFromFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -24,18 +24,17 @@ import (
 )
 
 const (
-	streamIdle     = time.Hour // of exec, attach and port-forward, as KWOK's
+	streamIdle     = time.Hour // of exec, attach and port-forward, as in KWOK
 	kubeletSocket  = "kubelet.sock"
 	kubeletHeaders = 10 * time.Second
 )
 
-// A kubelet serves the API server's requests to nodes: logs, exec, attach and port-forward. The
-// answers are KWOK's: objects of its kinds name the file with a pod's logs, or the place where a
-// command runs.
+// A kubelet serves the API server's requests to nodes: logs, exec, attach and port-forward. KWOK defines the
+// answers: objects of its kinds name the file with a pod's logs, or the place where a command runs.
 //
-// KWOK's own server listens on a port without authentication, so every user of the machine could
-// run commands as us. So kubelet uses only the server's methods, behind a socket in a folder that
-// only its owner may enter. The API server's connections to nodes go to this socket.
+// KWOK's own server listens on a port without authentication, so every user of the machine could run commands
+// as us. Therefore kubelet uses only the server's methods, behind a socket in a folder that only its owner may
+// enter. The API server's connections to nodes go to this socket.
 type kubelet struct {
 	kwok *server.Server
 	crds []string
@@ -51,7 +50,7 @@ var (
 func runKubelet(ctx context.Context, l net.Listener, keys *pki, k kubelet, log *slog.Logger) <-chan error {
 	s := &http.Server{
 		Handler: k.handler(), ReadHeaderTimeout: kubeletHeaders,
-		TLSNextProto: nil, Protocols: new(http.Protocols), // exec upgrades the connection, which HTTP/2 cannot
+		TLSNextProto: nil, Protocols: new(http.Protocols), // exec upgrades the connection, which HTTP/2 does not support
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -98,60 +97,58 @@ func streams(w http.ResponseWriter, r *http.Request) *remotecommand.Options {
 	return o
 }
 
-// podOf returns a request's pod in the form of KWOK's methods: NAME/NAMESPACE.
+// podOf returns the request's pod as NAME/NAMESPACE, the form that KWOK's methods take.
 func podOf(r *http.Request) string { return r.PathValue("pod") + "/" + r.PathValue("namespace") }
 
-// logs answers with a container's logs. The API server passes the text of status 400 on.
+// logs answers with a container's logs. The API server passes on the text of a reply with status 400.
 func (k kubelet) logs(w http.ResponseWriter, r *http.Request) {
 	options := &corev1.PodLogOptions{}
 	err := legacyscheme.ParameterCodec.DecodeParameters(r.URL.Query(), corev1.SchemeGroupVersion, options)
-	out := &begun{Writer: flushwriter.Wrap(w)}
+	out := &startedWriter{Writer: flushwriter.Wrap(w)}
 	if err == nil {
 		err = k.kwok.GetContainerLogs(r.Context(), r.PathValue("pod"), r.PathValue("namespace"), r.PathValue("container"), options, out, out)
-		err = k.explained(err, v1alpha1.LogsKind, v1alpha1.ClusterLogsKind)
+		err = k.withHint(err, v1alpha1.LogsKind, v1alpha1.ClusterLogsKind)
 	}
 	if err != nil && !out.yes {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	}
 }
 
-// begun is a writer that records whether anything was written.
-type begun struct {
+// startedWriter records whether anything was written.
+type startedWriter struct {
 	io.Writer
 	yes bool
 }
 
-func (b *begun) Write(p []byte) (int, error) {
+func (b *startedWriter) Write(p []byte) (int, error) {
 	b.yes = true
 	return b.Writer.Write(p)
 }
 
-// ExecInContainer implements [remotecommand.Executor]. The client gets the status of a failed
-// command.
+// ExecInContainer implements [remotecommand.Executor]. The client receives the exit status of a failed command.
 func (k kubelet) ExecInContainer(ctx context.Context, name, uid, container string, cmd []string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, timeout time.Duration) error {
 	err := k.kwok.ExecInContainer(ctx, name, uid, container, cmd, in, out, errOut, tty, resize, timeout)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return utilexec.CodeExitError{Err: exit, Code: exit.ExitCode()}
 	}
-	return k.explained(err, v1alpha1.ExecKind, v1alpha1.ClusterExecKind)
+	return k.withHint(err, v1alpha1.ExecKind, v1alpha1.ClusterExecKind)
 }
 
 // AttachContainer implements [remotecommand.Attacher].
 func (k kubelet) AttachContainer(ctx context.Context, name, uid, container string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
 	err := k.kwok.AttachContainer(ctx, name, uid, container, in, out, errOut, tty, resize)
-	return k.explained(err, v1alpha1.AttachKind, v1alpha1.ClusterAttachKind)
+	return k.withHint(err, v1alpha1.AttachKind, v1alpha1.ClusterAttachKind)
 }
 
 // PortForward implements [portforward.PortForwarder].
 func (k kubelet) PortForward(ctx context.Context, name, uid string, port int32, stream io.ReadWriteCloser) error {
 	err := k.kwok.PortForward(ctx, name, uid, port, stream)
-	return k.explained(err, v1alpha1.PortForwardKind, v1alpha1.ClusterPortForwardKind)
+	return k.withHint(err, v1alpha1.PortForwardKind, v1alpha1.ClusterPortForwardKind)
 }
 
-// explained adds a hint to an error: an object of one of the kinds, which the control plane must
-// serve.
-func (k kubelet) explained(err error, kinds ...string) error {
+// withHint adds a hint to an error: the object's kind must be served by the control plane.
+func (k kubelet) withHint(err error, kinds ...string) error {
 	if err == nil {
 		return nil
 	}

@@ -21,16 +21,16 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/gotpl"
 )
 
-// Numbers of stages that KWOK plays at once. 32 workers were no faster than 16.
+// Numbers of stages that KWOK plays in parallel. 32 workers were no faster than 16.
 const (
 	podWorkers  = 16
 	nodeWorkers = 8
 )
 
-// startKWOK starts KWOK's controllers of nodes and pods, which end with ctx. They manage every
-// node. Stages write times of c.
+// startKWOK starts KWOK's controllers of nodes and pods, which end with ctx. They manage every node. Stages
+// read the time from c.
 func startKWOK(ctx context.Context, rc *rest.Config, stages []*internalversion.Stage, c clock.Clock) error {
-	ctx = log.NewContext(ctx, log.NewLogger(os.Stderr, log.LevelError)) // a line for each patch otherwise
+	ctx = log.NewContext(ctx, log.NewLogger(os.Stderr, log.LevelError)) // otherwise it logs a line for each patch
 	conf := controllers.Config{
 		Clock: c, ManageAllNodes: true, CIDR: podCIDR, NodeIP: kwokNodeIP,
 		PodPlayStageParallelism: podWorkers, NodePlayStageParallelism: nodeWorkers,

@@ -22,16 +22,16 @@ import (
 
 const certYears = 10 // validity of certificates
 
-// pki is the set of keys and certificates of a control plane, as files. In a kept folder,
-// authorities, the service accounts' key and a generated token stay the same, so that its
-// kubeconfig stays valid; the other certificates are made again.
+// pki is the set of keys and certificates of a control plane, as files. In a kept folder the authorities, the
+// service accounts' key and a generated token are kept, so that its kubeconfig stays valid. The other
+// certificates are issued again.
 type pki struct {
 	dir   string
 	ca    []byte // PEM
 	token string
 }
 
-// Files of a pki.
+// Paths of a pki's files.
 func (p *pki) caCert() string     { return filepath.Join(p.dir, "ca.crt") }
 func (p *pki) serverCert() string { return filepath.Join(p.dir, "apiserver.crt") }
 func (p *pki) serverKey() string  { return filepath.Join(p.dir, "apiserver.key") }
@@ -69,8 +69,7 @@ func newPKI(dir string, hosts []string, token string) (*pki, error) {
 	if err := ca.issue(dir, "apiserver", server); err != nil {
 		return nil, err
 	}
-	// The aggregator presents this certificate to API servers behind an APIService, such as
-	// metrics.k8s.io.
+	// The aggregator presents this certificate to API servers behind an APIService, such as metrics.k8s.io.
 	front, err := newAuthority(dir, "front-proxy-ca")
 	if err != nil {
 		return nil, err
@@ -79,15 +78,14 @@ func newPKI(dir string, hosts []string, token string) (*pki, error) {
 	if err := front.issue(dir, "front-proxy-client", client); err != nil {
 		return nil, err
 	}
-	if _, err := keptKey(p.accountKey()); err != nil {
+	if _, err := ensureKey(p.accountKey()); err != nil {
 		return nil, err
 	}
-	return p, p.keepToken()
+	return p, p.ensureToken()
 }
 
-// keepToken writes the file of tokens, which the API server reads, unless it exists and no token
-// was given.
-func (p *pki) keepToken() error {
+// ensureToken writes the token file, which the API server reads, unless it exists and no token was given.
+func (p *pki) ensureToken() error {
 	if p.token == "" {
 		line, err := os.ReadFile(p.tokenFile())
 		switch {
@@ -114,9 +112,9 @@ type authority struct {
 	pem  []byte
 }
 
-// newAuthority reads the authority NAME.crt, NAME.key in dir, or makes it.
+// newAuthority reads the authority from NAME.crt and NAME.key in dir, or creates it.
 func newAuthority(dir, name string) (*authority, error) {
-	key, err := keptKey(filepath.Join(dir, name+".key"))
+	key, err := ensureKey(filepath.Join(dir, name+".key"))
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +149,7 @@ func newAuthority(dir, name string) (*authority, error) {
 
 // issue writes NAME.crt and NAME.key.
 func (a *authority) issue(dir, name string, t *x509.Certificate) error {
-	key, err := keptKey(filepath.Join(dir, name+".key"))
+	key, err := ensureKey(filepath.Join(dir, name+".key"))
 	if err != nil {
 		return err
 	}
@@ -171,8 +169,8 @@ func template(t *x509.Certificate) *x509.Certificate {
 	return t
 }
 
-// keptKey reads the key in a file, or makes it.
-func keptKey(file string) (crypto.Signer, error) {
+// ensureKey reads the key in a file, or creates it.
+func ensureKey(file string) (crypto.Signer, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

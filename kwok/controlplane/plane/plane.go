@@ -28,11 +28,11 @@ const (
 	ControllerManager = "kube-controller-manager"
 )
 
-// Components lists the components that may be off; etcd and kube-apiserver always run.
+// Components lists the components that can be disabled; etcd and kube-apiserver always run.
 var Components = []string{KWOK, Scheduler, ControllerManager}
 
 const (
-	readyTimeout  = 2 * time.Minute // of the API server; it takes 1 to 2 s on an idle machine
+	readyTimeout  = 2 * time.Minute // of the API server's start, which takes 1 to 2 s on an idle machine
 	stopTimeout   = 10 * time.Second
 	pollReady     = 20 * time.Millisecond
 	answerTimeout = 2 * time.Second // of one readiness check
@@ -41,45 +41,45 @@ const (
 // Config configures a Plane.
 type Config struct {
 	Listener        net.Listener        // of the API server; the plane closes it
-	Hosts           []string            // names and addresses that clients use beside the loopback ones; the first is the kubeconfig's
-	Token           string              // bearer token of all clients; empty: made at random, and kept in DataDir
-	DataDir         string              // where state stays; empty: a temporary folder, in memory where there is /dev/shm
+	Hosts           []string            // names and addresses that clients use besides the loopback ones; the kubeconfig has the first
+	Token           string              // bearer token of all clients; empty: a random one, kept in DataDir
+	DataDir         string              // folder of the kept state; empty: a temporary folder, in memory where there is /dev/shm
 	Fsync           bool                // etcd waits for the disk at each write
 	Kubeconfig      string              // file to write; empty: kubeconfig in the data folder
-	Components      []string            // of those in Components
+	Components      []string            // disabled components, from Components
 	Controllers     []string            // of kube-controller-manager, in the notation of its flag --controllers
 	SchedulerConfig string              // file with a KubeSchedulerConfiguration, or empty
-	Admission       []string            // admission plugins to run of those that are off for speed; the controllers that they need run, too
-	RBAC            bool                // the API server authorizes by roles; otherwise every client may do everything
-	CRDs            []string            // of those in CRDs: kinds of objects by which KWOK answers kubectl logs, exec, attach and port-forward
+	Admission       []string            // admission plugins to enable that are off for speed; the controllers that they need run, too
+	RBAC            bool                // the API server authorizes by RBAC; otherwise every client may do everything
+	CRDs            []string            // from CRDs: kinds of objects that configure KWOK's answers to kubectl logs, exec, attach and port-forward
 	Stages          []string            // YAML files with KWOK's stages, instead of the default ones
-	Stepped         bool                // KWOK's clock stands still until a client steps it: see SteppedClock
-	ExtraFlags      map[string][]string // further flags by component: kube-apiserver, kube-scheduler, kube-controller-manager
+	Stepped         bool                // KWOK's clock stands still until a client steps it; see SteppedClock
+	ExtraFlags      map[string][]string // additional flags by component: kube-apiserver, kube-scheduler, kube-controller-manager
 	Log             *slog.Logger
 }
 
 // A Plane is a running control plane.
 type Plane struct {
-	URL        string // of the API server
-	Kubeconfig string // file
+	URL        string // URL of the API server
+	Kubeconfig string // path of the file
 	DataDir    string
 
 	folder *folder
 	client *rest.Config
 	keys   *pki
 	failed chan error // receives when a component ends unexpectedly
-	parts  []part     // in the order of their start
+	parts  []part     // in start order
 	log    *slog.Logger
 }
 
 // A part is a running component.
 type part struct {
 	name string
-	stop func() error // returns when it has ended
+	stop func() error // returns when the component has ended
 }
 
-// Start starts a control plane and returns when it is ready. If ctx ends before, or anything fails,
-// it stops what has started. The plane itself outlives ctx; Stop stops it.
+// Start starts a control plane and returns when it is ready. If ctx ends first, or a component fails, it stops
+// what it has started. The plane itself outlives ctx; Stop stops it.
 func Start(ctx context.Context, c Config) (p *Plane, err error) {
 	p = &Plane{failed: make(chan error, len(Components)+1), log: c.Log}
 	defer func() {
@@ -101,7 +101,7 @@ func Start(ctx context.Context, c Config) (p *Plane, err error) {
 	}
 	stages, err := readStages(c.Stages)
 	if c.Kubeconfig != "" {
-		err = errors.Join(err, ours(c.Kubeconfig))
+		err = errors.Join(err, checkOurs(c.Kubeconfig))
 	}
 	if err != nil {
 		return p, errors.Join(err, c.Listener.Close())
@@ -115,7 +115,7 @@ func Start(ctx context.Context, c Config) (p *Plane, err error) {
 			return p, err
 		}
 	}
-	for _, name := range Components { // KWOK first: the scheduler needs its nodes
+	for _, name := range Components { // KWOK first, because the scheduler needs its nodes
 		if !slices.Contains(c.Components, name) {
 			continue
 		}
@@ -193,7 +193,7 @@ func (p *Plane) startKubelet(crds []string) error {
 	})
 }
 
-// run starts a component. Its end before Stop is a failure, unless start returns no channel.
+// run starts a component. If the component ends before Stop, it has failed, unless start returned no channel.
 func (p *Plane) run(name string, start func(context.Context) (<-chan error, error)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	done, err := start(ctx)
@@ -235,7 +235,7 @@ func (p *Plane) waitReady(ctx context.Context) error {
 	defer hc.CloseIdleConnections()
 	for _, path := range []string{"/readyz", "/api/v1/namespaces/default"} {
 		for {
-			err := answers(ctx, hc, p.URL+path)
+			err := checkOK(ctx, hc, p.URL+path)
 			if err == nil {
 				break
 			}
@@ -251,8 +251,8 @@ func (p *Plane) waitReady(ctx context.Context) error {
 	return nil
 }
 
-// answers returns nil if url replies with status 200.
-func answers(ctx context.Context, hc *http.Client, url string) error {
+// checkOK returns nil if url replies with status 200.
+func checkOK(ctx context.Context, hc *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -270,10 +270,10 @@ func answers(ctx context.Context, hc *http.Client, url string) error {
 	return nil
 }
 
-// Failed receives an error when a component ends by itself.
+// Failed receives an error when a component ends unexpectedly.
 func (p *Plane) Failed() <-chan error { return p.failed }
 
-// Stop ends the components, the last started first, and removes temporary data.
+// Stop stops the components, the last started first, and removes temporary data.
 func (p *Plane) Stop() error {
 	var errs []error
 	for _, part := range slices.Backward(p.parts) {
@@ -289,8 +289,8 @@ func (p *Plane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// localHost returns the address with which this machine reaches a listener on ip. For 0.0.0.0 Go
-// listens on [::], which accepts IPv4, but a container may have no ::1.
+// localHost returns the address at which this machine reaches a listener on ip. For 0.0.0.0 Go listens on [::],
+// which accepts IPv4, but a container may have no ::1.
 func localHost(ip net.IP) string {
 	if ip.IsUnspecified() {
 		return "127.0.0.1"

@@ -20,8 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 )
 
-// sharePods installs the pods' watch cache of sharedPods in the API server, unless watch caches are
-// off.
+// sharePods installs the watch cache of sharedPods for pods in the API server, unless watch caches are off.
 func sharePods(c *server.Config, etcd *options.EtcdOptions) error {
 	sizes, err := options.ParseWatchCacheSizes(etcd.WatchCacheSizes)
 	if err != nil {
@@ -35,8 +34,8 @@ func sharePods(c *server.Config, etcd *options.EtcdOptions) error {
 
 // sharedPods gives pods a watch cache in which the versions of a pod share equal parts.
 //
-// The API server keeps every version of the last 75 s, each decoded separately. Most of a pod is
-// equal in all of them; at some hundred pods per second that is half a GB.
+// The API server keeps every version of the last 75 s, each decoded separately, although most of a pod is the
+// same in all of them. At some hundred pods per second that takes half a GB.
 type sharedPods struct{ generic.RESTOptionsGetter }
 
 func (g sharedPods) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
@@ -47,8 +46,8 @@ func (g sharedPods) GetRESTOptions(resource schema.GroupResource, example runtim
 	return o, err
 }
 
-// cachePods is a [generic.StorageDecorator] like StorageWithCacher of apiserver's package registry,
-// except for the watch that feeds the cache.
+// cachePods is a [generic.StorageDecorator] like StorageWithCacher of apiserver's package registry, except for
+// the watch that feeds the cache.
 func cachePods(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
 	newObject, newList func() runtime.Object, attrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
@@ -81,7 +80,7 @@ func (s sharingStorage) Watch(ctx context.Context, key string, opts storage.List
 	if err != nil {
 		return nil, err
 	}
-	last := map[types.UID]*core.Pod{} // used by the one goroutine of the filter
+	last := map[types.UID]*core.Pod{} // only the filter's goroutine uses it
 	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
 		pod, ok := e.Object.(*core.Pod)
 		if !ok || e.Type == watch.Bookmark {
@@ -98,7 +97,7 @@ func (s sharingStorage) Watch(ctx context.Context, key string, opts storage.List
 	}), nil
 }
 
-// share lets pod refer to the parts of old that equal its own.
+// share replaces the parts of pod that equal those of old by references to old's.
 func share(pod, old *core.Pod) {
 	same(&pod.Labels, old.Labels)
 	same(&pod.Annotations, old.Annotations)

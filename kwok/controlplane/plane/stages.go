@@ -24,17 +24,17 @@ const DurationAnnotation = "kubernasium.io/duration"
 //go:embed stages/pod-complete-after.yaml
 var podCompleteAfter string
 
-// defaultStages returns the stages that stand in for a kubelet: KWOK's own, which make nodes ready,
-// run pods, complete Jobs' pods and remove deleted pods at once, and ours of DurationAnnotation.
+// defaultStages returns the stages that replace a kubelet: KWOK's own, which make nodes ready, run pods,
+// complete Jobs' pods and remove deleted pods at once, and ours for DurationAnnotation.
 func defaultStages() ([]*internalversion.Stage, error) {
 	stages, err := decodeStages(strings.Join([]string{
 		nodefast.DefaultNodeInit, podfast.DefaultPodReady, podfast.DefaultPodDelete, podfast.DefaultPodComplete, podCompleteAfter,
 	}, "\n---\n"))
 	for _, s := range stages {
 		switch s.Name {
-		case "pod-complete": // a Job's pod with a duration is for our stage
+		case "pod-complete": // our stage completes a Job's pod that has a duration
 			narrow(s, fmt.Sprintf(".metadata.annotations[%q]", DurationAnnotation), "DoesNotExist")
-		case "pod-delete": // the API server deletes it itself; KWOK, a little later, would delete a new pod of the same name
+		case "pod-delete": // the API server deletes the pod itself; KWOK, a little later, would delete a new pod of the same name
 			narrow(s, ".metadata.deletionGracePeriodSeconds == 0", "NotIn", "true")
 		}
 	}
@@ -57,7 +57,7 @@ func readStages(paths []string) ([]*internalversion.Stage, error) {
 	var files []string
 	for _, path := range paths {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			files = append(files, path) // reading it gives the error
+			files = append(files, path) // reading the path reports the error
 			continue
 		}
 		inside, err := filepath.Glob(filepath.Join(path, "*.yaml"))
@@ -87,7 +87,7 @@ func readStages(paths []string) ([]*internalversion.Stage, error) {
 	return all, nil
 }
 
-// decodeStages decodes YAML documents with a Stage each, and skips empty ones.
+// decodeStages decodes YAML documents with one Stage each, and skips empty ones.
 func decodeStages(text string) ([]*internalversion.Stage, error) {
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	var stages []*internalversion.Stage
@@ -100,7 +100,7 @@ func decodeStages(text string) ([]*internalversion.Stage, error) {
 		}
 		var content map[string]any
 		if err := yaml.Unmarshal(doc, &content); err == nil && content == nil {
-			continue // nothing but comments
+			continue // only comments
 		}
 		s, err := config.UnmarshalWithType[*internalversion.Stage](doc)
 		if err != nil {

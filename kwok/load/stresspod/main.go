@@ -1,5 +1,5 @@
-// Command stresspod is the program of a stress pod: it registers at a utilisation server, and lets
-// stress-ng use the CPU and memory of the server's targets, step by step.
+// Command stresspod is the program of a stress pod. It registers at a utilisation server, and uses the CPU and
+// memory of the server's targets with stress-ng, step by step.
 //
 //	stresspod --server http://utilization-server.vpa.svc
 package main

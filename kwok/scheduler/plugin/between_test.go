@@ -86,7 +86,7 @@ func feasible(ctx context.Context, t *testing.T, s *shown, f framework.Framework
 	if len(fitting) == 0 {
 		return open
 	}
-	preferences, err := newScores(ctx, f, stated, false)
+	preferences, err := newScores(ctx, f, preferenceScores, false)
 	if err != nil {
 		t.Fatal(err)
 	}

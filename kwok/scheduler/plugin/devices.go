@@ -12,13 +12,13 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/mirror"
 )
 
-// nodeDevices are the devices of a node at a generation.
+// nodeDevices holds the free devices of a node at a generation.
 type nodeDevices struct {
 	generation int64
 	mirror.Devices
 }
 
-// devicesOf returns what is free of a node's devices, read once for each generation.
+// devicesOf returns the free devices of a node. It reads them once per generation.
 func (p *Plugin) devicesOf(n fwk.NodeInfo) (mirror.Devices, error) {
 	name, generation := n.Node().Name, p.groups.generation(n)
 	if known, ok := p.devices.Load(name); ok && known.(*nodeDevices).generation == generation {
@@ -31,8 +31,8 @@ func (p *Plugin) devicesOf(n fwk.NodeInfo) (mirror.Devices, error) {
 	return d, err
 }
 
-// Reserve notes the devices: those that the policy chose if its node was taken, and else its choice
-// on this node, or the first that fit. With one feasible node there is no PreScore.
+// Reserve records the pod's devices on the node: the policy's choice if it chose this node, or else its choice
+// on this node alone, or the first that fit. With one feasible node there is no PreScore.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	if state.IsPodGroupSchedulingCycle() {
 		defer p.groups.change(node)
@@ -51,11 +51,11 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return nil
 }
 
-// devicesKey is the key of *reserved in the cycle's state. A pod of a group is reserved twice: in the group's cycle, and
-// before it is bound, when the snapshot no longer shows the group's other pods.
+// devicesKey is the key of *reserved in the cycle's state. A pod of a group is reserved twice: in the group's
+// cycle, and before it is bound, when the snapshot no longer includes the group's other pods.
 const devicesKey = Name + "/devices"
 
-// reserved are the devices of a pod on a node.
+// reserved holds the devices of a pod on a node.
 type reserved struct {
 	node    string
 	devices uint64
@@ -90,18 +90,18 @@ func (p *Plugin) chosen(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	return devices, nil
 }
 
-// Unreserve gives the devices back: the pod waits again.
+// Unreserve releases the devices; the pod is pending again.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
 	if state.IsPodGroupSchedulingCycle() {
 		p.groups.change(node)
 	}
 	for _, m := range p.mirrors() {
 		m.Release(pod.UID)
-		m.Await(pod)
+		m.AddPending(pod)
 	}
 }
 
-// Bind binds pods with devices, which the binding carries; the others are left to DefaultBinder.
+// Bind binds pods with devices and writes the devices to the binding. DefaultBinder binds other pods.
 func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	devices := p.mirror.Reserved(pod.UID)
 	if devices == 0 {

@@ -64,7 +64,7 @@ func TestPodGroupCycle(t *testing.T) {
 		}
 		for _, pod := range assumed {
 			p.Unreserve(t.Context(), state, pod, pod.Spec.NodeName)
-			p.mirror.Forget(pod.UID)
+			p.mirror.RemovePending(pod.UID)
 			if err := shown.ForgetPod(klog.Background(), pod); err != nil {
 				t.Fatal(err)
 			}

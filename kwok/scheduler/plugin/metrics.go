@@ -11,11 +11,12 @@ import (
 	"github.com/kubernasium/kubernasium/agents/live"
 )
 
-// What decided, of the metric decisions. All but the first are decisions of kube-scheduler's own scores.
+// Values of the label result of the metric decisions. Except for resultPolicy, kube-scheduler's own scores
+// decided.
 const (
 	resultPolicy        = "policy"
 	resultTimeout       = "timeout"
-	resultUnschedulable = "unschedulable" // the policy's view of the cluster has no room for the pod
+	resultUnschedulable = "unschedulable" // no node has room for the pod in the policy's view of the cluster
 	resultError         = "error"
 )
 

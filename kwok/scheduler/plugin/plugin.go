@@ -1,6 +1,5 @@
-// Package plugin is the plugin Kubernasium of kube-scheduler: a trained model or a baseline chooses
-// among the nodes that kube-scheduler's filters have left. GPUs that pods share are filtered, reserved
-// and bound here, too.
+// Package plugin is kube-scheduler's plugin Kubernasium. A trained model or a baseline chooses among the nodes
+// that kube-scheduler's filters have left. The plugin also filters, reserves and binds GPUs that pods share.
 package plugin
 
 import (
@@ -22,7 +21,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/envs"
-	_ "github.com/kubernasium/kubernasium/envs/all" // the environments of models
+	_ "github.com/kubernasium/kubernasium/envs/all" // registers the environments of models
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/kwok/k8sversion"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
@@ -30,7 +29,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 )
 
-// Name is the plugin's in the configuration of kube-scheduler.
+// Name is the plugin's name in kube-scheduler's configuration.
 const Name = schedulerconfig.Plugin
 
 // Plugin chooses nodes by a policy. [New] makes one for each profile.
@@ -39,13 +38,13 @@ type Plugin struct {
 	args         schedulerconfig.Args
 	selector     labels.Selector
 	reload       *reloader
-	preferences  framework.Framework // scores what goes before the policy; nil with [schedulerconfig.OrderPolicy]
-	defaults     framework.Framework // kube-scheduler's default scores, where the policy does not decide
+	preferences  framework.Framework // scores that take precedence over the policy; nil with [schedulerconfig.OrderPolicy]
+	defaults     framework.Framework // kube-scheduler's default scores, which decide when the policy does not
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
-	score        *scoreService // nil without one
+	score        *scoreService // nil without endpoints
 
-	busy    chan struct{} // held while the policy is asked, possibly for an answer that comes too late: guards policy and mirror
+	busy    chan struct{} // a lock on policy and mirror, held while the policy decides, even after the budget has expired
 	policy  *live.Policy
 	mirror  *mirror.Mirror
 	devices sync.Map // of nodes by name: *nodeDevices
@@ -62,8 +61,8 @@ var (
 	_ fwk.PostBindPlugin  = (*Plugin)(nil)
 )
 
-// New is the factory for app.WithPlugin(plugin.Name, plugin.New). What it starts ends with ctx. An error
-// names what of the arguments is wrong, or is that of the model's file.
+// New is the factory for app.WithPlugin(plugin.Name, plugin.New). All that it starts ends with ctx. An error
+// names the invalid argument, or is that of the model's file.
 func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, selector, err := readArgs(obj)
 	if err != nil {
@@ -71,7 +70,7 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 	}
 	registerMetrics()
 	if err := k8sversion.CheckServer(ctx, h.ClientSet()); err != nil {
-		klog.FromContext(ctx).Info("Version of the API server", "err", err) // much works on others
+		klog.FromContext(ctx).Info("Version of the API server", "err", err) // much works on other versions
 	}
 	p := &Plugin{handle: h, args: args, selector: selector, busy: make(chan struct{}, 1), mirror: mirror.New(selector)}
 	if p.policy, err = live.Open(args.Args, 1); err != nil {
@@ -96,7 +95,7 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 // Name implements [fwk.Plugin].
 func (p *Plugin) Name() string { return Name }
 
-// mirrors returns all mirrors of the cluster.
+// mirrors returns the plugin's mirrors of the cluster.
 func (p *Plugin) mirrors() []*mirror.Mirror {
 	if p.score == nil {
 		return []*mirror.Mirror{p.mirror}
@@ -104,7 +103,7 @@ func (p *Plugin) mirrors() []*mirror.Mirror {
 	return []*mirror.Mirror{p.mirror, p.score.mirror}
 }
 
-// inform lets the mirrors follow the pods that wait for this profile, and forgets the devices of nodes that go.
+// inform passes this profile's pending pods to the mirrors, and drops the devices of deleted nodes.
 func (p *Plugin) inform() error {
 	_, err := p.handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		DeleteFunc: func(obj any) {
@@ -127,9 +126,9 @@ func (p *Plugin) inform() error {
 		}
 		for _, m := range p.mirrors() {
 			if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending {
-				m.Await(pod)
+				m.AddPending(pod)
 			} else {
-				m.Forget(pod.UID)
+				m.RemovePending(pod.UID)
 			}
 		}
 	}
@@ -141,7 +140,7 @@ func (p *Plugin) inform() error {
 			}
 			if pod, ok := obj.(*corev1.Pod); ok {
 				for _, m := range p.mirrors() {
-					m.Forget(pod.UID)
+					m.RemovePending(pod.UID)
 					m.Release(pod.UID)
 				}
 			}
@@ -150,20 +149,20 @@ func (p *Plugin) inform() error {
 	return err
 }
 
-// decision is what PreScore leaves in the cycle's state.
+// decision is the result of PreScore in the cycle's state.
 type decision struct {
 	node      string
 	devices   uint64
-	index     map[string]int32 // of nodes in scores
+	index     map[string]int32 // index of nodes in scores
 	scores    []int64
-	imbalance float64 // of the cluster with the pod, in percent
+	imbalance float64 // imbalance of the cluster with the pod, in percent
 }
 
 // Clone implements [fwk.StateData].
 func (d *decision) Clone() fwk.StateData { return d }
 
-// PreScore asks the policy. Where it fails, or does not answer in time, kube-scheduler's scores decide: those of the
-// profile's other score plugins or, where it has none, the default ones.
+// PreScore asks the policy. If the policy fails, or exceeds its budget, kube-scheduler's scores decide: those
+// of the profile's other score plugins or, if there are none, the default ones.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, feasible []fwk.NodeInfo) *fwk.Status {
 	begin := time.Now()
 	open, err := p.preferred(ctx, pod, feasible)
@@ -175,7 +174,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1
 		reason := reasonOf(err)
 		decisions.WithLabelValues(p.handle.ProfileName(), reason).Inc()
 		klog.FromContext(ctx).Info("kube-scheduler's own scores decide", "pod", klog.KObj(pod), "reason", reason, "err", err)
-		if p.othersScore() {
+		if p.hasOtherScores() {
 			return fwk.NewStatus(fwk.Skip)
 		}
 		if d, err = p.byDefault(ctx, pod, feasible); err != nil {
@@ -199,7 +198,7 @@ func (p *Plugin) decide(ctx context.Context, pod *corev1.Pod, open []string) (*d
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%s: the policy still works on another pod: %w", Name, ctx.Err())
 	}
-	// The snapshot may only be read during the cycle: the mirror follows it here, not in the goroutine.
+	// The snapshot may only be read during the cycle, so the mirror is updated here, not in the goroutine.
 	if err := p.sync(pod.UID); err != nil {
 		<-p.busy
 		return nil, err
@@ -210,7 +209,7 @@ func (p *Plugin) decide(ctx context.Context, pod *corev1.Pod, open []string) (*d
 		error
 	}
 	answers := make(chan answer, 1)
-	go func() { // it may outlive the cycle, and the next one waits for its end
+	go func() { // it may outlive the cycle; the next cycle waits for its end
 		d, err := p.choose(ctx, q)
 		<-p.busy
 		answers <- answer{d, err}
@@ -223,7 +222,7 @@ func (p *Plugin) decide(ctx context.Context, pod *corev1.Pod, open []string) (*d
 	}
 }
 
-// sync brings policy and mirror up to date, without one pod; the caller holds busy.
+// sync updates policy and mirror, leaving out one pod. The caller holds busy.
 func (p *Plugin) sync(without types.UID) error {
 	if fresh := p.reload.take(); fresh != nil {
 		old := p.policy
@@ -239,7 +238,7 @@ func (p *Plugin) sync(without types.UID) error {
 	return p.mirror.Sync(snapshot{infos: all, groups: &p.groups, without: without})
 }
 
-// choose asks the policy; the caller holds busy.
+// choose asks the policy. The caller holds busy.
 func (p *Plugin) choose(ctx context.Context, q mirror.Question) (*decision, error) {
 	d := &decision{}
 	_, d.index = p.mirror.Nodes()
@@ -256,8 +255,8 @@ func (p *Plugin) choose(ctx context.Context, q mirror.Question) (*decision, erro
 	return d, err
 }
 
-// Score implements [fwk.ScorePlugin]: 100 for the policy's choice and less for all others. With a weight
-// above the sum of the other plugins' nothing but the choice can win, and there is no tie.
+// Score implements [fwk.ScorePlugin]: 100 for the policy's choice and less for all other nodes. If its weight
+// exceeds the sum of the other plugins' weights, the choice always wins, without a tie.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, n fwk.NodeInfo) (int64, *fwk.Status) {
 	d, err := state.Read(Name)
 	if err != nil {
@@ -271,11 +270,11 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, n
 	return of.scores[i], nil
 }
 
-// ScoreExtensions implements [fwk.ScorePlugin]: scores are normal as they are.
+// ScoreExtensions implements [fwk.ScorePlugin]. Scores are already normalized.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// replicas returns how many pods the controller of a pod wants, and 1 where that is not known. A
-// controller that the informers do not have yet is asked for.
+// replicas returns the desired number of pods of a pod's controller, or 1 if it is unknown. It requests a
+// controller that the informers do not have yet from the API server.
 func (p *Plugin) replicas(ctx context.Context, pod *corev1.Pod) int {
 	ref := metav1.GetControllerOf(pod)
 	if ref == nil {
@@ -307,7 +306,7 @@ func (p *Plugin) replicas(ctx context.Context, pod *corev1.Pod) int {
 	return max(1, int(*wanted))
 }
 
-// PreFilter skips Filter for pods without GPUs where every node counts.
+// PreFilter skips Filter for pods without GPUs if the selector matches every node.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	gpus, milli, _, err := kubeyaml.GPUs(pod)
 	switch {
@@ -324,8 +323,8 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // PreFilterExtensions implements [fwk.PreFilterPlugin].
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter rejects nodes that do not count, and those without the devices. The node may be one that
-// preemption has changed.
+// Filter rejects nodes that the selector does not match, and nodes without enough devices. Preemption may have
+// changed the node.
 func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n fwk.NodeInfo) *fwk.Status {
 	if !p.selector.Matches(labels.Set(n.Node().Labels)) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) did not match the scheduler's node selector")
@@ -343,7 +342,7 @@ func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n 
 	return nil
 }
 
-// PostBind notes the imbalance of the cluster.
+// PostBind updates the metric of the cluster's imbalance.
 func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node string) {
 	if d, err := state.Read(Name); err == nil && d.(*decision).node == node {
 		imbalancePercent.WithLabelValues(p.handle.ProfileName()).Set(d.(*decision).imbalance)

@@ -16,29 +16,29 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// stated are the score plugins of what users state they prefer, and ours are those of kube-scheduler's
-// own aims, each with its default weight.
+// preferenceScores are the score plugins for preferences that users state, and otherScores are
+// kube-scheduler's other default score plugins, each with its default weight.
 var (
-	stated = []config.Plugin{{Name: names.NodeAffinity, Weight: 2}, {Name: names.TaintToleration, Weight: 3}, {Name: names.PodTopologySpread, Weight: 2}, {Name: names.InterPodAffinity, Weight: 2}}
-	own    = []config.Plugin{{Name: names.NodeResourcesFit, Weight: 1}, {Name: names.NodeResourcesBalancedAllocation, Weight: 1}, {Name: names.ImageLocality, Weight: 1}}
+	preferenceScores = []config.Plugin{{Name: names.NodeAffinity, Weight: 2}, {Name: names.TaintToleration, Weight: 3}, {Name: names.PodTopologySpread, Weight: 2}, {Name: names.InterPodAffinity, Weight: 2}}
+	otherScores      = []config.Plugin{{Name: names.NodeResourcesFit, Weight: 1}, {Name: names.NodeResourcesBalancedAllocation, Weight: 1}, {Name: names.ImageLocality, Weight: 1}}
 )
 
-// openScores opens the scores that go before the policy, and those that decide in its place.
+// openScores opens the scores that take precedence over the policy, and those that replace it.
 func (p *Plugin) openScores(ctx context.Context) (err error) {
-	if p.defaults, err = newScores(ctx, p.handle, slices.Concat(stated, own), true); err != nil {
+	if p.defaults, err = newScores(ctx, p.handle, slices.Concat(preferenceScores, otherScores), true); err != nil {
 		return err
 	}
 	switch p.args.Order {
 	case schedulerconfig.OrderTiebreak:
 		p.preferences = p.defaults
 	case schedulerconfig.OrderRespect:
-		p.preferences, err = newScores(ctx, p.handle, stated, false)
+		p.preferences, err = newScores(ctx, p.handle, preferenceScores, false)
 	}
 	return err
 }
 
-// newScores returns score plugins of kube-scheduler, over its snapshot. defaultSpread says whether pods that state no
-// topology spread have kube-scheduler's default one.
+// newScores returns score plugins of kube-scheduler on its snapshot. With defaultSpread, pods without topology
+// spread constraints get kube-scheduler's default ones.
 func newScores(ctx context.Context, h fwk.Handle, scores []config.Plugin, defaultSpread bool) (framework.Framework, error) {
 	defaults, err := latest.Default()
 	if err != nil {
@@ -47,7 +47,7 @@ func newScores(ctx context.Context, h fwk.Handle, scores []config.Plugin, defaul
 	profile := config.KubeSchedulerProfile{SchedulerName: h.ProfileName(), PluginConfig: defaults.Profiles[0].PluginConfig}
 	set := config.PluginSet{Enabled: scores}
 	if !defaultSpread {
-		for i := range profile.PluginConfig { // kube-scheduler's default spreading is nobody's stated preference
+		for i := range profile.PluginConfig { // no user has stated kube-scheduler's default spreading
 			if args, ok := profile.PluginConfig[i].Args.(*config.PodTopologySpreadArgs); ok {
 				args.DefaultingType = config.ListDefaulting
 			}
@@ -55,7 +55,7 @@ func newScores(ctx context.Context, h fwk.Handle, scores []config.Plugin, defaul
 	}
 	preScore := config.PluginSet{}
 	for _, p := range set.Enabled {
-		if p.Name != names.ImageLocality { // has none
+		if p.Name != names.ImageLocality { // has no PreScore
 			preScore.Enabled = append(preScore.Enabled, config.Plugin{Name: p.Name})
 		}
 	}
@@ -91,7 +91,7 @@ func (p *Plugin) preferred(ctx context.Context, pod *corev1.Pod, feasible []fwk.
 	return open, nil
 }
 
-// prefer scores the nodes; nil says that nothing prefers any.
+// prefer scores the nodes; nil means that no preference applies.
 func (p *Plugin) prefer(ctx context.Context, pod *corev1.Pod, feasible []fwk.NodeInfo) ([]fwk.NodePluginScores, error) {
 	if p.preferences == nil {
 		return nil, nil
@@ -100,28 +100,28 @@ func (p *Plugin) prefer(ctx context.Context, pod *corev1.Pod, feasible []fwk.Nod
 	if s := p.preferences.RunPreScorePlugins(ctx, state, pod, feasible); !s.IsSuccess() {
 		return nil, s.AsError()
 	}
-	if !discouraging(feasible) {
+	if !hasPreferNoSchedule(feasible) {
 		skip := state.GetSkipScorePlugins()
 		if skip == nil {
 			skip = sets.New[string]()
 		}
 		state.SetSkipScorePlugins(skip.Union(sets.New(names.TaintToleration)))
 	}
-	if p.args.Order == schedulerconfig.OrderRespect && state.GetSkipScorePlugins().Len() == len(stated) {
+	if p.args.Order == schedulerconfig.OrderRespect && state.GetSkipScorePlugins().Len() == len(preferenceScores) {
 		return nil, nil
 	}
 	scores, s := p.preferences.RunScorePlugins(ctx, state, pod, feasible)
 	return scores, s.AsError()
 }
 
-// othersScore reports whether the profile has score plugins beside this one.
-func (p *Plugin) othersScore() bool {
+// hasOtherScores reports whether the profile has score plugins besides this one.
+func (p *Plugin) hasOtherScores() bool {
 	of, ok := p.handle.(framework.Framework)
 	return ok && len(of.ListPlugins().Score.Enabled) > 1
 }
 
-// byDefault returns kube-scheduler's default scores as a decision without a node of the policy's: the nodes of the
-// best sum, and they alone, have 100, so that kube-scheduler chooses among these as without the plugin.
+// byDefault returns kube-scheduler's default scores as a decision without a node. Only the nodes with the
+// highest sum have 100, so that kube-scheduler chooses among these as it would without the plugin.
 func (p *Plugin) byDefault(ctx context.Context, pod *corev1.Pod, feasible []fwk.NodeInfo) (*decision, error) {
 	state := framework.NewCycleState()
 	if s := p.defaults.RunPreScorePlugins(ctx, state, pod, feasible); !s.IsSuccess() {
@@ -145,8 +145,8 @@ func (p *Plugin) byDefault(ctx context.Context, pod *corev1.Pod, feasible []fwk.
 	return d, nil
 }
 
-// discouraging reports whether some node has a taint PreferNoSchedule.
-func discouraging(nodes []fwk.NodeInfo) bool {
+// hasPreferNoSchedule reports whether a node has a PreferNoSchedule taint.
+func hasPreferNoSchedule(nodes []fwk.NodeInfo) bool {
 	for _, n := range nodes {
 		for i := range n.Node().Spec.Taints {
 			if n.Node().Spec.Taints[i].Effect == corev1.TaintEffectPreferNoSchedule {

@@ -13,15 +13,15 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 )
 
-// reloader opens the model again when its file has changed. A file whose checksum or contents are wrong
-// leaves the model as it is.
+// reloader reopens the model when its file has changed. If the file's checksum or contents are wrong, it keeps
+// the current model.
 type reloader struct {
 	args  live.Args
 	seen  fs.FileInfo
-	fresh atomic.Pointer[live.Policy] // to be taken
+	fresh atomic.Pointer[live.Policy] // the new model
 }
 
-// newReloader looks at the file until ctx ends.
+// newReloader checks the file until ctx ends.
 func newReloader(ctx context.Context, args schedulerconfig.Args) (*reloader, error) {
 	r := &reloader{args: args.Args}
 	if r.args.Model == "" {
@@ -39,15 +39,15 @@ func newReloader(ctx context.Context, args schedulerconfig.Args) (*reloader, err
 			case <-ctx.Done():
 				return
 			case <-ticks.C:
-				r.look(klog.FromContext(ctx))
+				r.check(klog.FromContext(ctx))
 			}
 		}
 	}()
 	return r, nil
 }
 
-// look opens the model if its file is another than before.
-func (r *reloader) look(log klog.Logger) {
+// check opens the model if its file has changed.
+func (r *reloader) check(log klog.Logger) {
 	now, err := os.Stat(r.args.Model)
 	if err == nil && os.SameFile(r.seen, now) && r.seen.ModTime().Equal(now.ModTime()) && r.seen.Size() == now.Size() {
 		return
@@ -65,11 +65,11 @@ func (r *reloader) look(log klog.Logger) {
 	reloads.WithLabelValues("ok").Inc()
 	log.Info("model reloaded", "file", r.args.Model, "policy", p.Name())
 	if old := r.fresh.Swap(p); old != nil {
-		_ = old.Close() // nobody has used it
+		_ = old.Close() // it was never used
 	}
 }
 
-// take returns the model that has been opened again, or nil.
+// take returns the new model, or nil.
 func (r *reloader) take() *live.Policy {
 	if r == nil || r.fresh.Load() == nil {
 		return nil

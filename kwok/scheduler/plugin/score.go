@@ -33,13 +33,13 @@ import (
 )
 
 const (
-	maxBody       = 32 << 20 // of a request: 5,000 Nodes of a few KiB each, as JSON
+	maxBody       = 32 << 20 // maximum size of a request: 5,000 Nodes of a few KiB each, as JSON
 	tokenVariable = "KUBERNASIUM_TOKEN"
-	reserveFor    = 30 * time.Second // a reservation that the API server does not show by then ends
+	reserveFor    = 30 * time.Second // lifetime of a reservation whose binding the API server does not show
 )
 
-// scoreService answers POST /score: what the policy would choose now. It sees nodes and pods as the
-// informers show them, not by the snapshot of a scheduling cycle.
+// scoreService answers POST /score with the policy's current choice. It sees nodes and pods as the informers
+// report them, not the snapshot of a scheduling cycle.
 type scoreService struct {
 	plugin *Plugin
 	token  string
@@ -62,7 +62,7 @@ type reservation struct {
 	until time.Time
 }
 
-// newScoreService listens, and serves until ctx ends.
+// newScoreService listens and serves until ctx ends.
 func newScoreService(ctx context.Context, p *Plugin) (*scoreService, error) {
 	core := p.handle.SharedInformerFactory().Core().V1()
 	s := &scoreService{
@@ -102,7 +102,7 @@ func newScoreService(ctx context.Context, p *Plugin) (*scoreService, error) {
 	mux.Handle("GET /metrics", g.Protect(legacyregistry.Handler(), nil))
 	mux.Handle("GET /healthz", g.Public(http.HandlerFunc(s.health)))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
-	context.AfterFunc(ctx, func() { _ = server.Close() }) // dry runs may be cut off
+	context.AfterFunc(ctx, func() { _ = server.Close() }) // dry runs may be interrupted
 	go func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			klog.FromContext(ctx).Error(err, "the score service has ended")
@@ -121,9 +121,9 @@ func refuse(status int, format string, args ...any) error {
 	return httpError{status, fmt.Errorf(format, args...)}
 }
 
-// ServeHTTP answers a [scorer.Request]. A request that cannot be answered has the body {"error": "..."}
-// and the status 400 if it is malformed, 413 if it is too large, 422 if the
-// policy cannot choose, and 503 until the informers have listed nodes and pods.
+// ServeHTTP answers a [scorer.Request]. An error has the body {"error": "..."} and a status: 400 if the request
+// is malformed, 413 if it is too large, 422 if the policy cannot choose, and 503 until the informers have
+// listed nodes and pods.
 func (s *scoreService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var reply any
 	scores, err := s.answer(w, r)
@@ -139,7 +139,7 @@ func (s *scoreService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requests.WithLabelValues(strconv.Itoa(status)).Inc()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(reply) // the client may be gone
+	_ = json.NewEncoder(w).Encode(reply) // the client may have disconnected
 }
 
 func (s *scoreService) answer(w http.ResponseWriter, r *http.Request) (map[string]int64, error) {
@@ -174,10 +174,10 @@ func (s *scoreService) health(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "nodes and pods are not listed yet", http.StatusServiceUnavailable)
 		return
 	}
-	_, _ = w.Write([]byte("ok\n")) // the client may be gone
+	_, _ = w.Write([]byte("ok\n")) // the client may have disconnected
 }
 
-// choose asks the policy about the cluster as the informers show it.
+// choose asks the policy about the cluster as the informers report it.
 func (s *scoreService) choose(ctx context.Context, q *scorer.Request) (map[string]int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *scoreService) choose(ctx context.Context, q *scorer.Request) (map[strin
 			return nil, err
 		}
 	}
-	delete(s.reserved, q.Pod.UID) // it would not be asked about if it had a node
+	delete(s.reserved, q.Pod.UID) // a bound pod has no decision left to make
 	view, err := s.view()
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func (s *scoreService) choose(ctx context.Context, q *scorer.Request) (map[strin
 	return scores, nil
 }
 
-// openTo returns the nodes of a request that the pod's selector, affinity and tolerations leave open.
+// openTo returns the nodes of a request that the pod's selector, affinity and tolerations permit.
 func openTo(q *scorer.Request) (open []string, err error) {
 	terms, err := kubeyaml.ReadTerms(q.Pod)
 	if err != nil {
@@ -247,11 +247,11 @@ func openTo(q *scorer.Request) (open []string, err error) {
 	return open, nil
 }
 
-// view is a cluster as the informers show it, with reservations.
+// view is a cluster as the informers report it, with reservations.
 type view struct {
 	nodes      []*corev1.Node
 	pods       map[string][]*corev1.Pod // by node
-	generation int64                    // another for each view: what has not changed is read from the mirror's notes
+	generation int64                    // unique for each view; the mirror finds unchanged pods itself
 }
 
 var _ mirror.Source = (*view)(nil)

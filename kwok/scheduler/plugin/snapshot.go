@@ -16,11 +16,11 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/mirror"
 )
 
-// snapshot is kube-scheduler's.
+// snapshot is a snapshot of kube-scheduler as a [mirror.Source].
 type snapshot struct {
 	infos   []fwk.NodeInfo
 	groups  *groups
-	without types.UID // a pod that does not count: the cycle of a pod group shows it on its node before its devices are chosen
+	without types.UID // a pod to leave out: the cycle of a pod group shows it on its node before its devices are chosen
 }
 
 var _ mirror.Source = snapshot{}
@@ -36,7 +36,7 @@ func (s snapshot) Node(i int) (*corev1.Node, int64) {
 // Pods implements [mirror.Source].
 func (s snapshot) Pods(i int) iter.Seq[*corev1.Pod] { return podsOf(s.infos[i], s.without) }
 
-// podsOf returns the pods of a node but one.
+// podsOf returns the pods of a node except one.
 func podsOf(n fwk.NodeInfo, without types.UID) iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
 		for _, info := range n.GetPods() {
@@ -47,17 +47,17 @@ func podsOf(n fwk.NodeInfo, without types.UID) iter.Seq[*corev1.Pod] {
 	}
 }
 
-// groups counts the changes that cycles of pod groups make to nodes of the snapshot. kube-scheduler assumes pods of a
-// group on nodes of the snapshot, and forgets them, without a new generation (Snapshot.AssumePod).
+// groups counts the changes that cycles of pod groups make to nodes of the snapshot. kube-scheduler assumes
+// pods of a group on nodes of the snapshot, and forgets them, without a new generation (Snapshot.AssumePod).
 type groups struct {
 	used    atomic.Bool
 	changes sync.Map // by name of the node: *atomic.Int64
 }
 
-// generationBits is how many bits generations take: kube-scheduler counts them from 1 on.
+// generationBits is the number of bits for generations, which kube-scheduler counts from 1.
 const generationBits = 44
 
-// change notes that pods of a node have changed without a new generation.
+// change records that pods of a node have changed without a new generation.
 func (g *groups) change(node string) {
 	n, _ := g.changes.LoadOrStore(node, new(atomic.Int64))
 	n.(*atomic.Int64).Add(1)
@@ -66,7 +66,7 @@ func (g *groups) change(node string) {
 
 func (g *groups) forget(node string) { g.changes.Delete(node) }
 
-// generation returns a number that differs whenever a node's pods have changed.
+// generation returns a number that changes whenever a node's pods change.
 func (g *groups) generation(n fwk.NodeInfo) int64 {
 	generation := n.GetGeneration()
 	if !g.used.Load() {

@@ -1,5 +1,5 @@
-// Package history reads the usage of a cluster's containers from Prometheus, as upstream's recommender of vertical
-// pod autoscaling does with --storage=prometheus: by the same queries, which the same settings change.
+// Package history reads the usage of a cluster's containers from Prometheus, as upstream's VPA recommender does
+// with --storage=prometheus. Its queries are the same, and the same settings change them.
 package history
 
 import (
@@ -18,10 +18,11 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/prometheus"
 )
 
-// Config says where the history is and what its metrics and labels are called. The comments have upstream's flags.
+// Config says where the history is, and how its metrics and labels are named. The comments name upstream's
+// flags.
 type Config struct {
 	Address      string        // --prometheus-address
-	Insecure     bool          // --prometheus-insecure: certificates are not checked
+	Insecure     bool          // --prometheus-insecure: do not verify certificates
 	QueryTimeout time.Duration // --prometheus-query-timeout
 	Length       string        // --history-length, such as 8d
 	Resolution   string        // --history-resolution, such as 1h
@@ -35,13 +36,13 @@ type Config struct {
 	ContainerPodNameLabel   string // --container-pod-name-label
 	ContainerNameLabel      string // --container-name-label
 
-	PodLabelsMetric   string // --metric-for-pod-labels: an instant or, with [8d] behind it, a range
+	PodLabelsMetric   string // --metric-for-pod-labels: an instant vector or, with a suffix such as [8d], a range
 	PodLabelPrefix    string // --pod-label-prefix
 	PodNamespaceLabel string // --pod-namespace-label
 	PodNameLabel      string // --pod-name-label
 
 	Username, Password string // --username, --password
-	BearerToken        string // --prometheus-bearer-token; has precedence
+	BearerToken        string // --prometheus-bearer-token; takes precedence
 }
 
 // DefaultConfig returns upstream's defaults.
@@ -54,15 +55,15 @@ func DefaultConfig() Config {
 	}
 }
 
-// A Pod is named by its namespace and name.
+// A Pod is identified by its namespace and name.
 type Pod struct{ Namespace, Name string }
 
 // PodHistory is the history of a pod.
 type PodHistory struct {
-	Labels     map[string]string            // the last; Prometheus knows their names with _ for other signs
+	Labels     map[string]string            // the last ones; Prometheus replaces characters of their names by _
 	Containers map[string]*ContainerHistory // by name
 
-	seen model.Time // of the labels
+	seen model.Time // time of the labels
 }
 
 // ContainerHistory has the usage of a container, in the order of time.
@@ -77,14 +78,14 @@ type Sample struct {
 	Amount int64
 }
 
-// A Reader asks a Prometheus server.
+// A Reader queries a Prometheus server.
 type Reader struct {
 	c                  Config
 	client             prometheus.Client
 	length, resolution model.Duration
 }
 
-// NewReader returns an error for settings that are invalid. It does not connect.
+// NewReader returns an error for invalid settings. It does not connect.
 func NewReader(c Config) (*Reader, error) {
 	length, err := model.ParseDuration(c.Length)
 	if err != nil {
@@ -109,8 +110,8 @@ func NewReader(c Config) (*Reader, error) {
 	return &Reader{c, client, length, resolution}, nil
 }
 
-// Read returns the history of the pods until now: usage by two range queries, and labels by a third query. Pods that
-// are gone are among them.
+// Read returns the history of the pods until now, including deleted ones: usage by two range queries, and
+// labels by a third query.
 func (r *Reader) Read(ctx context.Context, now time.Time) (map[Pod]*PodHistory, error) {
 	all := map[Pod]*PodHistory{}
 	from := fmt.Sprintf(`%[1]s=~".+", %[2]s!="POD", %[2]s!=""`, r.c.ContainerPodNameLabel, r.c.ContainerNameLabel)
@@ -129,7 +130,7 @@ func (r *Reader) Read(ctx context.Context, now time.Time) (map[Pod]*PodHistory, 
 	)
 }
 
-// usage adds the samples of a query, whose values times unit are amounts.
+// usage adds the samples of a query. A sample is its value times unit.
 func (r *Reader) usage(ctx context.Context, now time.Time, all map[Pod]*PodHistory, query string, unit float64, of func(*ContainerHistory) *[]Sample) error {
 	body, err := r.client.QueryRange(ctx, query, now.Add(-time.Duration(r.length)), now, time.Duration(r.resolution))
 	series, err := decode(query, body, err)
@@ -178,8 +179,8 @@ func (r *Reader) labels(ctx context.Context, now time.Time, all map[Pod]*PodHist
 	return nil
 }
 
-// decode returns the series of the reply to a query; upstream's recommender refuses a vector, which has one
-// value of each.
+// decode returns the series of a query's reply. Like upstream's recommender, it rejects a vector, which has one
+// value per series.
 func decode(query string, body []byte, err error) (series model.Matrix, _ error) {
 	var reply struct {
 		Data struct {
@@ -231,13 +232,13 @@ func (p *PodHistory) container(name string) *ContainerHistory {
 	return p.Containers[name]
 }
 
-// mostAmount is upstream's greatest amount, 1e14.
-const mostAmount = 1e14
+// maxAmount is upstream's maximum amount, 1e14.
+const maxAmount = 1e14
 
-// amount returns a value as upstream's recommender does: truncated, from 0 to 1e14.
+// amount converts a value as upstream's recommender does: truncated, and limited to 0 … 1e14.
 func amount(v float64) int64 {
-	if cmp.Compare(v, 0) < 0 { // NaN is less
+	if cmp.Compare(v, 0) < 0 { // also 0 for NaN
 		return 0
 	}
-	return int64(min(v, mostAmount))
+	return int64(min(v, maxAmount))
 }

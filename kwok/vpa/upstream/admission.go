@@ -39,18 +39,18 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/extension"
 )
 
-// Names of the webhook, which are upstream's: of two admission controllers the later one replaces the other.
+// Names of the webhook, which are upstream's. Of two admission controllers, the later one replaces the other.
 const (
 	webhookConfig  = "vpa-webhook-config"
 	webhookName    = "vpa.k8s.io"
-	webhookSeconds = 5                // that the API server waits for an answer
-	callPatience   = 20 * time.Second // until the API server calls a new webhook; it takes about a second
+	webhookSeconds = 5                // timeout of the API server's calls
+	callPatience   = 20 * time.Second // until the API server calls a new webhook, which takes about a second
 	closeTimeout   = 10 * time.Second
 )
 
 var errNoWebhooks = errors.New("the API server calls no mutating webhooks: start the control plane with --admission=MutatingAdmissionWebhook")
 
-// admissionFlags are those of upstream that matter here, and how the webhook is served.
+// admissionFlags are those of upstream's flags that matter here, and the webhook's address.
 type admissionFlags struct {
 	*config.AdmissionControllerConfig
 	listen, host string
@@ -70,7 +70,7 @@ func (c *admissionFlags) parse(args []string) error {
 	return f.Parse(args)
 }
 
-// runAdmission serves the webhook until ctx ends, and then takes its registration back.
+// runAdmission serves the webhook until ctx ends, and then removes its registration.
 func runAdmission(ctx context.Context, args []string) error {
 	var c admissionFlags
 	if err := c.parse(args); errors.Is(err, pflag.ErrHelp) {
@@ -144,7 +144,7 @@ func newAdmission(ctx context.Context, rc *rest.Config, c *admissionFlags) (*adm
 	return a, err
 }
 
-// register lets the API server call the webhook, and returns when it does.
+// register registers the webhook at the API server, and returns when the API server calls it.
 func (a *admission) register(ctx context.Context) error {
 	api := a.kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	if err := api.Delete(ctx, webhookConfig, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
@@ -177,7 +177,7 @@ func (a *admission) register(ctx context.Context) error {
 	}
 }
 
-// webhook is registered as upstream's, but by URL: the calls need no Service.
+// webhook returns upstream's registration, but with a URL, so that the calls need no Service.
 func (a *admission) webhook() *registrationv1.MutatingWebhookConfiguration {
 	url := "https://" + net.JoinHostPort(a.flags.host, strconv.Itoa(a.serving.Port))
 	ignore, none, seconds := registrationv1.Ignore, registrationv1.SideEffectClassNone, int32(webhookSeconds)
@@ -198,7 +198,8 @@ func (a *admission) webhook() *registrationv1.MutatingWebhookConfiguration {
 	return &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookConfig}, Webhooks: []registrationv1.MutatingWebhook{hook}}
 }
 
-// showStatus renews the lease without which the updater evicts nothing: now, and then as often as upstream does.
+// showStatus renews the lease without which the updater evicts nothing: at once, and then at upstream's
+// interval.
 func (a *admission) showStatus(ctx context.Context) error {
 	holder, err := os.Hostname()
 	if err != nil {
@@ -212,7 +213,7 @@ func (a *admission) showStatus(ctx context.Context) error {
 	return nil
 }
 
-// close takes the registration back and stops serving.
+// close removes the registration and stops serving.
 func (a *admission) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	stepTimeout  = 60 * time.Second // of a step: caches follow within milliseconds, and the updater waits for nothing
+	stepTimeout  = 60 * time.Second // timeout of a step; caches follow within milliseconds
 	pollInterval = 10 * time.Millisecond
 )
 
-// A Reply is a line of the lock-step protocol: the first says that the program is ready, each further one answers
-// a line of the caller's.
+// A Reply is a line of the lock-step protocol. The first line reports that the program is ready; each further
+// one answers a line of the caller's.
 type Reply struct {
 	Error   string `json:"error,omitempty"`
-	Evicted int    `json:"evicted"` // pods, since the line before
+	Evicted int    `json:"evicted"` // pods, since the previous line
 	Resized int    `json:"resized"`
 }
 
-// lockStep carries out a step for each line of in and answers it on out, until in or ctx ends.
+// lockStep runs a step for each line of in and writes its reply to out, until in or ctx ends.
 func lockStep(ctx context.Context, in io.Reader, out io.Writer, step func(context.Context) (Reply, error)) error {
 	lines := make(chan struct{})
 	go func() {
@@ -67,7 +67,7 @@ func timed(ctx context.Context, step func(context.Context) (Reply, error)) (Repl
 	return step(ctx)
 }
 
-// versions has the resource version of each object.
+// versions maps each object to its resource version.
 type versions map[types.UID]string
 
 // A follower compares caches with the API server.
@@ -77,7 +77,7 @@ type follower struct {
 	caches    []followed
 }
 
-// followed is the cache of a kind.
+// followed is the cache of one kind.
 type followed struct {
 	resource schema.GroupVersionResource
 	fields   string // field selector of its list
@@ -93,7 +93,7 @@ var (
 	}
 )
 
-// newFollower returns a follower of the caches that upstream's fetchers keep of controllers.
+// newFollower returns a follower of the caches of controllers that upstream's fetchers keep.
 func newFollower(rc *rest.Config, namespace string, f informers.SharedInformerFactory) (*follower, error) {
 	api, err := metadata.NewForConfig(rc)
 	if err != nil {
@@ -127,7 +127,7 @@ func versionsOf(objects []any) versions {
 	return all
 }
 
-// wait returns when every cache has what the API server has.
+// wait returns when every cache is as new as the API server.
 func (f *follower) wait(ctx context.Context) error {
 	for _, c := range f.caches {
 		for {
@@ -179,7 +179,7 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// synced starts the factory's caches and returns when they are filled.
+// synced starts the factory's caches and waits until they are filled.
 func synced(ctx context.Context, f informers.SharedInformerFactory) error {
 	f.Start(ctx.Done())
 	for kind, ok := range f.WaitForCacheSync(ctx.Done()) {

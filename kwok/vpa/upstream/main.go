@@ -1,11 +1,11 @@
-// Command vpa-upstream runs the updater and the admission controller of
-// k8s.io/autoscaler/vertical-pod-autoscaler beside a recommender of ours: upstream's packages, and none of our
-// rules. It is a module of its own, since it needs a newer Kubernetes client than the control plane.
+// Command vpa-upstream runs the updater and the admission controller of k8s.io/autoscaler/vertical-pod-autoscaler
+// beside our recommender. It uses upstream's packages unchanged. It is a separate module because it needs a newer
+// Kubernetes client than the control plane.
 //
 // Upstream's own programs run on a timer, listen on every address and expect their webhook behind a Service. Here
-// both can also work in lock-step with the program that starts them, and the webhook listens on one address, with
-// a certificate of its own, and is registered by URL: a control plane without a service network can call it.
-// In a cluster, run upstream's images instead.
+// both can also run in lock-step with the program that starts them. The webhook listens on one address with its
+// own certificate and is registered by URL, so that a control plane without a service network can call it. In a
+// cluster, run upstream's images instead.
 //
 //	vpa-upstream updater --kubeconfig FILE --updater-interval 10s
 //	vpa-upstream admission-controller --kubeconfig FILE --listen 127.0.0.1:0

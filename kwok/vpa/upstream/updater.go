@@ -40,19 +40,19 @@ import (
 	vpautil "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
 )
 
-// Of caches, as in upstream's programs.
+// Settings of caches, as in upstream's programs.
 const (
 	resyncPeriod   = 10 * time.Minute
 	scaleFreshness = 10 * time.Minute
 	scaleLifetime  = time.Hour
 	scaleJitter    = 1.
-	missedLoops    = 5 // intervals without a loop, after which /health-check fails
+	missedLoops    = 5 // intervals without a loop after which /health-check fails
 )
 
-// updaterPods selects the pods that the updater looks at: those with a node that have not ended.
+// updaterPods selects the pods that the updater considers: bound pods that have not ended.
 const updaterPods = "spec.nodeName!=,status.phase!=" + string(corev1.PodSucceeded) + ",status.phase!=" + string(corev1.PodFailed)
 
-// runUpdater runs the updater by upstream's flags, on upstream's timer or in lock-step.
+// runUpdater runs the updater with upstream's flags, on upstream's timer or in lock-step.
 func runUpdater(ctx context.Context, args []string) error {
 	stepped := flag.Bool("lock-step", false, "run a loop for each line of stdin, when the caches have what the API server has; answer with a line of JSON")
 	os.Args = append(os.Args[:1:1], args...)
@@ -80,7 +80,7 @@ func runUpdater(ctx context.Context, args []string) error {
 	return nil
 }
 
-// An updater is upstream's with what a step waits for.
+// An updater is upstream's updater, with the caches and selectors that a step waits for.
 type updater struct {
 	logic.Updater
 	follow   *follower
@@ -117,7 +117,7 @@ func newUpdater(ctx context.Context, rc *rest.Config, c *config.UpdaterConfig) (
 	return &updater{Updater: one, follow: follow, selector: selector, vpas: vpas}, errors.Join(synced(ctx, factory), synced(ctx, pods))
 }
 
-// assemble returns upstream's updater by c, on two sets of caches: of controllers, and of the pods that it looks at.
+// assemble returns upstream's updater as c configures it, on two sets of caches: of controllers, and of pods.
 func assemble(kube kubernetes.Interface, vpas *clientset.Clientset, factory, pods informers.SharedInformerFactory,
 	selector target.VpaTargetSelectorFetcher, controllers fetcher.ControllerFetcher, c *config.UpdaterConfig) (logic.Updater, error) {
 	ranges, err := limitrange.NewLimitsRangeCalculator(factory)
@@ -132,12 +132,13 @@ func assemble(kube kubernetes.Interface, vpas *clientset.Clientset, factory, pod
 		c.CommonFlags.VpaObjectNamespace, strings.Split(c.CommonFlags.IgnoredVpaObjectNamespaces, ","), calculators(recommendation.NewProvider(ranges, capping)))
 }
 
-// calculators returns what a resize in place changes: resources, the annotation of the update, that of the boost.
+// calculators returns the patches of an in-place resize: resources, the annotation of the update, and that of
+// the boost.
 func calculators(p recommendation.Provider) []patch.Calculator {
 	return []patch.Calculator{inplace.NewResourceInPlaceUpdatesCalculator(p), inplace.NewInPlaceUpdatedCalculator(), inplace.NewUnboostAnnotationCalculator()}
 }
 
-// statusNamespace returns the namespace of the lease by which the admission controller shows that it runs.
+// statusNamespace returns the namespace of the lease with which the admission controller shows that it runs.
 func statusNamespace(lease, pod string) string {
 	for _, ns := range []string{lease, pod} {
 		if ns != "" {
@@ -147,7 +148,7 @@ func statusNamespace(lease, pod string) string {
 	return status.AdmissionControllerStatusNamespace
 }
 
-// boosts takes CPU startup boosts back, where the feature is on, until the function that it returns is called.
+// boosts ends CPU startup boosts, if the feature is enabled, until the returned function is called.
 func (u *updater) boosts(ctx context.Context, workers int) (stop func()) {
 	if !features.Enabled(features.CPUStartupBoost) {
 		return func() {}
@@ -164,7 +165,7 @@ func (u *updater) boosts(ctx context.Context, workers int) (stop func()) {
 	}
 }
 
-// step runs one loop on the cluster as it is now.
+// step runs one loop on the current cluster.
 func (u *updater) step(ctx context.Context) (Reply, error) {
 	evicted, resized := counted()
 	if err := u.follow.wait(ctx); err != nil {
@@ -178,8 +179,8 @@ func (u *updater) step(ctx context.Context) (Reply, error) {
 	return Reply{Evicted: e - evicted, Resized: r - resized}, nil
 }
 
-// seeAutoscalers returns when the updater's own list of autoscalers, which it shows to no one, has what the API
-// server has: a loop asks for the selector of each autoscaler that it acts on, and with none it does nothing.
+// seeAutoscalers returns when the updater's private list of autoscalers is as new as the API server's. A loop
+// fetches the selector of each autoscaler that it acts on; without a selector it does nothing.
 func (u *updater) seeAutoscalers(ctx context.Context) error {
 	for {
 		list, err := u.vpas.AutoscalingV1().VerticalPodAutoscalers(u.follow.namespace).List(ctx, metav1.ListOptions{})
@@ -201,7 +202,7 @@ func (u *updater) seeAutoscalers(ctx context.Context) error {
 	}
 }
 
-// acted reports whether a loop looks at the pods of an autoscaler.
+// acted reports whether a loop considers the pods of an autoscaler.
 func acted(a *types.VerticalPodAutoscaler) bool {
 	mode := vpautil.GetUpdateMode(a)
 	return mode != types.UpdateModeOff && mode != types.UpdateModeInitial || vpautil.HasStartupBoost(a)
@@ -209,7 +210,8 @@ func acted(a *types.VerticalPodAutoscaler) bool {
 
 var errProbe = errors.New("a probe of the list of autoscalers")
 
-// probedSelector is upstream's fetcher of selectors, which during a probe notes for which autoscalers it is asked.
+// probedSelector is upstream's selector fetcher. During a probe it records the autoscalers for which it is
+// called.
 type probedSelector struct {
 	target.VpaTargetSelectorFetcher
 	mu    sync.Mutex
@@ -244,7 +246,7 @@ func (s *probedSelector) Fetch(ctx context.Context, a *types.VerticalPodAutoscal
 	return s.VpaTargetSelectorFetcher.Fetch(ctx, a)
 }
 
-// counted returns how many pods upstream's metrics count as evicted and as resized in place.
+// counted returns the numbers of evicted and of in-place resized pods in upstream's metrics.
 func counted() (evicted, resized int) {
 	families, err := prometheus.DefaultGatherer.Gather()
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/procgroup"
 )
 
-// jar is where Debian's package zookeeper has the server.
+// jar is the server's path in Debian's package zookeeper.
 const jar = "/usr/share/java/zookeeper.jar"
 
 const startTimeout = time.Minute // a start takes 1 s on an idle machine
 
-// Start starts a server on loopback, which ends with the test, and returns its address. Where there is
-// none to start, it skips the test.
+// Start starts a server on loopback that ends with the test, and returns its address. It skips the test if
+// ZooKeeper is not installed.
 func Start(t *testing.T) string {
 	t.Helper()
 	java, err := exec.LookPath("java")
@@ -49,7 +49,7 @@ func Start(t *testing.T) string {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // it was killed
 		close(ended)
 	}()
 	t.Cleanup(func() {
