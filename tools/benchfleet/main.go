@@ -1,5 +1,5 @@
-// Command benchfleet measures vectors of environments on fleets of servers of several sizes, each server a process with
-// GOMAXPROCS=1 on the loopback interface. It writes the tables of docs/scale.md.
+// Command benchfleet measures vectors of environments on fleets of servers of several sizes. Each server is a
+// process with GOMAXPROCS=1 on the loopback interface. The command writes the tables of docs/scale.md.
 //
 // Usage: go run ./tools/benchfleet --server bin/server
 package main
@@ -45,8 +45,8 @@ type fleet struct {
 	vectors []*client.Joined
 	random  []*client.JoinedBaseline // of each vector
 
-	rates  []float64     // environment steps in a second of each round
-	steps  int           // of all rounds
+	rates  []float64     // environment steps per second, by round
+	steps  int           // in all rounds
 	client time.Duration // CPU time of this process in all rounds
 }
 
@@ -103,7 +103,7 @@ func (b *bench) run(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// start starts the servers and spreads each vector over them, in equal parts.
+// start starts the servers and spreads each vector over them in equal parts.
 func (f *fleet) start(ctx context.Context, b *bench) error {
 	var urls []string
 	for range f.size {
@@ -139,7 +139,7 @@ func (f *fleet) start(ctx context.Context, b *bench) error {
 		if _, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed}); err != nil {
 			return err
 		}
-		for range 20 { // the first steps take longer
+		for range 20 { // the first steps are slower
 			if _, err := f.random[k].Step(ctx); err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func (f *fleet) start(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// turn measures for a while, by random permitted actions.
+// turn plays random permitted actions for a while, and measures.
 func (f *fleet) turn(ctx context.Context, span time.Duration) error {
 	before, begin := cputime.Used(), time.Now()
 	var steps atomic.Int64
@@ -184,7 +184,7 @@ func (f *fleet) close() error {
 	return err
 }
 
-// table writes the medians. CPU time counts what other work on the machine does not change.
+// table writes the medians. Other work on the machine does not change CPU time.
 func (b *bench) table(out io.Writer, fleets []*fleet) error {
 	var w strings.Builder
 	fmt.Fprintf(&w, "\n%s, %d environments in %d vectors, %d rounds of %v, %d cores:\n\n", b.id, b.n, b.vectors, b.rounds, b.span, runtime.NumCPU())

@@ -42,7 +42,7 @@ type bench struct {
 	soaking  time.Duration
 	episodes int
 	profile  string
-	flags    []string // of the control planes
+	flags    []string // flags of the control planes
 	rows     []row
 }
 
@@ -50,12 +50,12 @@ type bench struct {
 type row struct {
 	what     string
 	got      float64
-	format   string // of got
+	format   string // unit of got
 	target   string
 	met      bool
 	ours     float64 // CPU seconds of this process
 	theirs   float64 // CPU seconds of the control plane
-	spending bool    // whether the CPU seconds belong to the row
+	spending bool    // the row has CPU seconds
 }
 
 // atMost and atLeast record a measurement with its target.
@@ -122,7 +122,7 @@ func (b *bench) parity(ctx context.Context, w io.Writer) error {
 	fmt.Fprintln(w, "\n| environment | episodes | decisions | pods | differences | s on the API server |\n|---|--:|--:|--:|--:|--:|")
 	for _, s := range envs.Specs() {
 		if original, _, err := kwok.Original(s.ID); err != nil || original != s {
-			continue // no twin, or the twin
+			continue // it has no twin, or is one
 		}
 		r, failed := kwok.Parity(ctx, kwok.ParityConfig{Env: s.ID, Episodes: b.episodes, Decisions: 50, Server: p.options()})
 		if failed != nil {

@@ -27,7 +27,7 @@ import (
 
 const (
 	profileSeconds = 20
-	ticks          = 100 // of a second in /proc, on every architecture that Go has
+	ticks          = 100 // ticks of a second in /proc, on every architecture that Go supports
 )
 
 // A plane is a running control plane.
@@ -38,8 +38,8 @@ type plane struct {
 	log    bytes.Buffer
 }
 
-// startPlane starts a control plane with further flags. It shows the log only if the start fails:
-// KWOK logs each pod that it plays twice, as happens when a fresh API server drops its watch.
+// startPlane starts a control plane with additional flags. It shows the log only if the start fails: KWOK logs
+// each pod that it plays twice, which happens when a new API server drops its watch.
 func startPlane(ctx context.Context, flags []string) (*plane, error) {
 	dir, err := os.MkdirTemp("", "benchkwok")
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *plane) cpuSeconds() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// After the name, which may hold anything and ends with the last bracket, the text has fields 3
+	// The process name may hold any character and ends with the last bracket. After it the text has fields 3
 	// and following of proc(5). Fields 14 and 15 are the CPU times.
 	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(f) < 13 {
@@ -109,8 +109,7 @@ func (p *plane) cpuSeconds() (float64, error) {
 	return (user + system) / ticks, errors.Join(err, err2)
 }
 
-// live collects garbage in the control plane, and returns the bytes in use of its heap and of
-// etcd's database.
+// live collects garbage in the control plane, and returns the bytes in use in its heap and in etcd's database.
 func (p *plane) live(ctx context.Context) (heap, database float64, err error) {
 	if _, err := p.api.Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(ctx); err != nil {
 		return 0, 0, err
@@ -147,7 +146,7 @@ func (p *plane) folderBytes() (float64, error) {
 		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a log that etcd has just removed
+			return nil // etcd has just removed a log
 		}
 		if err != nil {
 			return err
@@ -167,7 +166,7 @@ func (p *plane) saveProfile(ctx context.Context, file string) error {
 	return os.WriteFile(file, text, 0o644)
 }
 
-// A stopwatch measures the time on the wall and the CPU time of this process and a control plane.
+// A stopwatch measures wall time, and the CPU time of this process and a control plane.
 type stopwatch struct {
 	plane              *plane
 	begin              time.Time
@@ -176,12 +175,12 @@ type stopwatch struct {
 
 func (p *plane) time() stopwatch {
 	t := stopwatch{plane: p, begin: time.Now(), ours: -cputime.Used().Seconds()}
-	theirs, _ := p.cpuSeconds() // a process that is gone fails what is measured
+	theirs, _ := p.cpuSeconds() // if the process has ended, the measurement fails
 	t.theirs = -theirs
 	return t
 }
 
-// stop ends the measurement and returns the seconds on the wall.
+// stop ends the measurement and returns the wall time in seconds.
 func (t *stopwatch) stop() (float64, error) {
 	t.wall = time.Since(t.begin).Seconds()
 	t.ours += cputime.Used().Seconds()
@@ -194,5 +193,5 @@ func (t *stopwatch) add(u stopwatch) {
 	t.wall, t.ours, t.theirs = t.wall+u.wall, t.ours+u.ours, t.theirs+u.theirs
 }
 
-// spent records the CPU time in a row.
+// spent adds the CPU time to a row.
 func (r *row) spent(t stopwatch) { r.ours, r.theirs, r.spending = t.ours, t.theirs, true }

@@ -25,7 +25,7 @@ const (
 	mega       = 1e6
 )
 
-// startSeconds returns the median time of a control plane's start, by the caller's clock.
+// startSeconds returns the median start time of a control plane, by the caller's clock.
 func startSeconds(ctx context.Context, flags []string) (float64, error) {
 	var all []float64
 	for range repeats {
@@ -165,22 +165,22 @@ func podOps(s *cluster.State) []cluster.Op {
 
 // A round of the soak.
 type round struct {
-	pods     int     // so far
+	pods     int     // number of pods so far
 	resident float64 // bytes, with the round's pods
-	live     float64 // bytes of the heap that are in use after a collection, after the reset
+	live     float64 // bytes of the heap in use after the reset and a garbage collection
 	database float64 // bytes of etcd's database
 	folder   float64 // bytes of the data folder: database, log and snapshots
 	seconds  float64 // of the round
 }
 
-// leastRounds is the least number of rounds of the soak. The API server compacts etcd every minute,
-// so a soak of minutes shows what stays.
-const leastRounds = 12
+// minRounds is the minimum number of rounds of the soak. The API server compacts etcd every minute, so that a
+// soak of minutes shows what it retains.
+const minRounds = 12
 
-// growth bounds the ratio of the last third of the rounds to the middle third.
+// growth limits the ratio of the last third of the rounds to the middle third.
 const growth = 1.25
 
-// soak plays rounds of pods and resets in one control plane, and measures what it retains.
+// soak plays rounds of pods and resets in one control plane, and measures what the control plane retains.
 func (b *bench) soak(ctx context.Context, p *plane) ([]round, error) {
 	c, err := kwok.Open(p.options())
 	if err != nil {
@@ -193,7 +193,7 @@ func (b *bench) soak(ctx context.Context, p *plane) ([]round, error) {
 		profiled <- nil
 	}
 	var rounds []round
-	for begin := time.Now(); len(rounds) < leastRounds || time.Since(begin) < b.soaking; {
+	for begin := time.Now(); len(rounds) < minRounds || time.Since(begin) < b.soaking; {
 		r, err := soakRound(ctx, p, c)
 		if err != nil {
 			return nil, err

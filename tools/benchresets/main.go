@@ -1,5 +1,6 @@
-// Command benchresets measures what a step and a reset of each registered environment cost, by its default options, and
-// prints a table in Markdown. It plays random permitted actions and times them again without the choice of actions.
+// Command benchresets measures a step and a reset of each registered environment with its default options, and
+// prints a table in Markdown. It plays random permitted actions, and then replays and times them without the
+// choice of actions.
 //
 // Usage: GOMAXPROCS=1 go run ./tools/benchresets
 package main
@@ -50,8 +51,8 @@ func run(w io.Writer, prefix string, span time.Duration, most int) error {
 // cost holds the times of a step and of a reset, in nanoseconds.
 type cost struct{ step, reset float64 }
 
-// measure plays episodes, and each again by the same actions with the clock, until span has passed. It returns the median
-// of the resets, and that of the episodes' mean steps.
+// measure plays episodes, and then replays and times each with the same actions, until span has passed. It
+// returns the median reset, and the median of the episodes' mean steps.
 func measure(spec *envs.Spec, span time.Duration, most int) (cost, error) {
 	ctx := context.Background()
 	v, err := envs.NewVec(spec, 1, envs.VecOptions{Autoreset: envs.Disabled, Shards: 1})

@@ -1,5 +1,5 @@
-// Command benchtrainers trains as the trainer does, for a given number of steps, and prints its
-// speed as one line of JSON. tools/bench_trainers.py runs it and the other libraries.
+// Command benchtrainers trains as the trainer does for a given number of steps, and prints its speed as one
+// line of JSON. tools/bench_trainers.py runs it and the other libraries.
 //
 // Usage: go run ./tools/benchtrainers --algo ppo --env classic/CartPole-v1 --steps 100000
 package main
@@ -78,7 +78,7 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, seconds float
 	}
 	defer v.Close()
 	if seconds > 0 {
-		steps = math.MaxInt32 // of a schedule
+		steps = math.MaxInt32 // total steps of a schedule
 	}
 	obs, act := v.Spaces()
 	info := agents.EnvInfo{ID: id, Kwargs: options, Obs: obs, Act: act, NumEnvs: nEnvs}
@@ -134,10 +134,10 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, seconds float
 // lastReturns holds the returns of the last 100 episodes.
 type lastReturns struct {
 	ring [100]float64
-	n    int // episodes so far
+	n    int // number of episodes so far
 }
 
-// add takes in the episodes that ended in a step.
+// add adds the episodes that ended in a step.
 func (l *lastReturns) add(b *envs.Batch) {
 	for i, end := range b.Terminated {
 		if end || b.Truncated[i] {
@@ -147,7 +147,7 @@ func (l *lastReturns) add(b *envs.Batch) {
 	}
 }
 
-// mean returns their mean, 0 if no episode has ended.
+// mean returns their mean, or 0 if no episode has ended.
 func (l *lastReturns) mean() float64 {
 	kept := l.ring[:min(l.n, len(l.ring))]
 	if len(kept) == 0 {
@@ -156,7 +156,7 @@ func (l *lastReturns) mean() float64 {
 	return floats.Sum(kept) / float64(len(kept))
 }
 
-// newLearner returns a learner whose network may use every processor, and that network, the last of several.
+// newLearner returns a learner whose network may use all CPUs, and the last of its networks.
 func newLearner(algo, config string, env agents.EnvInfo, steps int) (agents.Learner, *fused.Network, error) {
 	a, err := algorithms.Get(algo)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/kubernasium/kubernasium/tools/cputime"
 )
 
-// updates makes n updates of batch rows: forward, the gradient of an actor-critic loss, backward,
-// clipping and Adam, with the network of PPO's defaults for 32 numbers and 8 actions.
+// updates makes n updates with batch rows: forward, the gradient of an actor-critic loss, backward, clipping
+// and Adam. The network is that of PPO's defaults for 32 numbers and 8 actions.
 func updates(n, batch int) (report, error) {
 	const inputs, actions = 32, 8
 	rng := rand.New(pcg.New(1))

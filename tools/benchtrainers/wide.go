@@ -9,9 +9,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// wideID is an environment of almost no cost with the shape of a placement among 64 nodes:
-// observations of 512 numbers and 65 actions, each of which is permitted with probability 1/2.
-// tools/bench_trainers.py has the same environment for the other libraries.
+// wideID is an environment of almost no cost with the shape of a placement on 64 nodes: observations of 512
+// numbers, and 65 actions, each permitted with probability 1/2. tools/bench_trainers.py has the same
+// environment for the other libraries.
 const wideID = "toy/Wide-v0"
 
 const wideObs, wideActions, wideSteps = 512, 65, 200

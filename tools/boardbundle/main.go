@@ -1,5 +1,5 @@
 // Command boardbundle bundles the page of package board: board/ui into board/dist. With --check it only
-// compares, and fails if what is there differs. esbuild is used as a library, so that no Node is needed.
+// compares, and fails if they differ. It uses esbuild as a library, so that it needs no Node.
 //
 // Usage: go run ./tools/boardbundle [--check] (in the repository's root)
 package main

@@ -15,7 +15,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
-// busy lets 200 sessions play for ten minutes. Each plays some steps of some environment, leaves, and comes again.
+// busy lets 200 sessions play for ten minutes. Each plays some steps of some environment, disconnects, and
+// connects again.
 func busy(p *probe) {
 	const sessions = 200
 	lasts := time.Duration(p.pick(40, 600)) * time.Second
@@ -61,7 +62,7 @@ func busy(p *probe) {
 	bounds := map[string][3]float64{
 		"goroutines": {first.goroutines, last.goroutines, 40}, "descriptors": {first.files, last.files, 20}, "MB live": {first.live, last.live, 100},
 	}
-	if !p.short { // the heap takes minutes to be as large as it gets
+	if !p.short { // the heap takes minutes to reach its full size
 		bounds["MB resident"] = [3]float64{first.resident, last.resident, 60}
 	}
 	for what, x := range bounds {
@@ -108,7 +109,7 @@ func visit(ctx context.Context, url string, spec *envs.Spec, rng *rand.Rand, ste
 	return nil
 }
 
-// usage is what a server uses; memory in MB.
+// usage is what a server uses; memory is in MB.
 type usage struct{ goroutines, files, live, resident float64 }
 
 func (s *server) sample() usage {

@@ -12,8 +12,8 @@ import (
 	client "github.com/kubernasium/kubernasium/clients/go"
 )
 
-// act is what a process does that chaos has started.
-func act(role string, args []string) {
+// runRole runs the given role in a process that chaos has started.
+func runRole(role string, args []string) {
 	var err error
 	switch role {
 	case "client":
@@ -60,8 +60,8 @@ func parent(program, socket string) error {
 	return cmd.Wait()
 }
 
-// again starts this program as a client.
-func again(role string, args ...string) *exec.Cmd {
+// clientCommand returns the command that runs this program in a role.
+func clientCommand(role string, args ...string) *exec.Cmd {
 	return exec.Command("/proc/self/exe", append([]string{"--role", role}, args...)...)
 }
 
@@ -75,15 +75,15 @@ func clientKilled(p *probe) {
 	w := p.watch(s.ws, "")
 	kills := p.pick(10, 50)
 	for range kills {
-		c := again("client", s.ws)
+		c := clientCommand("client", s.ws)
 		out, err := c.StdoutPipe()
 		if p.failOn(err, "client") || p.failOn(c.Start(), "client") {
 			break
 		}
-		_, err = out.Read(make([]byte, 1)) // it plays
+		_, err = out.Read(make([]byte, 1)) // it has started to play
 		p.failOn(err, "client")
 		time.Sleep(20 * time.Millisecond)
-		_ = c.Process.Kill() // it runs for ever
+		_ = c.Process.Kill() // it never ends by itself
 		_ = c.Wait()
 	}
 	begin := time.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// diskFull trains into a file system that is too small, then makes it larger and resumes.
+// diskFull trains on a file system that is too small, then enlarges it and resumes.
 func diskFull(p *probe) {
 	steps := p.pick(16_384, 32_768)
 	want := p.undisturbed(steps)
@@ -49,7 +49,7 @@ func diskFull(p *probe) {
 	p.figure("a training on 512 KB ends and says that no space is left; its %d models and checkpoints can be read; with more space it resumes to the undisturbed parameters", good)
 }
 
-// readable reads all models below a folder. One that cannot be read has failed the row.
+// readable reads all models below a folder. The row fails if it cannot read one.
 func (p *probe) readable(dir string) (n int) {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".safetensors") {
@@ -62,7 +62,7 @@ func (p *probe) readable(dir string) (n int) {
 	return n
 }
 
-// run runs the trainer until it ends or stop is closed, and then kills it. killed says which it was.
+// run runs the trainer until it ends or stop is closed, and in the latter case kills it and returns killed.
 func (p *probe) run(stop <-chan struct{}, args ...string) (killed bool, out []byte, err error) {
 	cmd := exec.Command(p.trainer, args...)
 	var log, text tail

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fleet trains on two servers, and kills one of them for good. The other one takes over its environments.
+// fleet trains on two servers, and kills one of them for good. The other takes over its environments.
 func fleet(p *probe) {
 	const most = 5 * time.Second
 	steps := p.pick(16_384, 65_536)
@@ -49,7 +49,7 @@ func fleet(p *probe) {
 	p.figure("%d steps on two servers, of which one ends by kill -9 in mid-training: the other has its environments after %.2f s, and the parameters are the undisturbed ones", steps, took.Seconds())
 }
 
-// within reports whether ok is true before the time is over. It asks again and again.
+// within polls ok, and reports whether it returns true before the limit.
 func within(limit time.Duration, ok func() bool) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if ok() {

@@ -15,14 +15,14 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// raiseFiles lets this process open as many files as it may.
+// raiseFiles raises this process's limit of open files to its maximum.
 func raiseFiles() uint64 {
 	var files syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
 		return 0
 	}
 	files.Cur = files.Max
-	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files) // it may be so already
+	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files) // it may be at its maximum already
 	return files.Cur
 }
 
@@ -59,7 +59,7 @@ func descriptors(p *probe) {
 	s.terminate()
 }
 
-// idle opens sessions that send a ping of 16 MiB each, and then nothing.
+// idle opens sessions that each send a ping of 16 MiB, and then nothing.
 func idle(p *probe) {
 	const most = 200 << 20
 	sessions := p.pick(512, 2048)
@@ -71,19 +71,19 @@ func idle(p *probe) {
 	if s == nil {
 		return
 	}
-	before := s.held()
+	before := s.heapBytes()
 	for range sessions {
 		c, err := open(s.unix)
 		if p.failOn(err, "open") {
 			return
 		}
 		defer c.conn.Close()
-		go func() { _ = c.send(message{"t": "ping", "ts": string(make([]byte, 16<<20-64))}) }() // the read fails then
+		go func() { _ = c.send(message{"t": "ping", "ts": string(make([]byte, 16<<20-64))}) }() // then the read fails, too
 		if _, err := c.receive(); p.failOn(err, "ping") {
 			return
 		}
 	}
-	held := s.held() - before
+	held := s.heapBytes() - before
 	p.figure("%d idle sessions after pings of 16 MiB hold %d MB (heap and stacks after a collection), for 2,048 at most %d; VmRSS %d MB", sessions, held>>20, most>>20, s.status("VmRSS")>>10)
 	if held > int64(most)*int64(sessions)/2048 {
 		p.fail("idle sessions hold %d MB", held>>20)
@@ -91,8 +91,9 @@ func idle(p *probe) {
 	s.terminate()
 }
 
-// held returns the least bytes of heap and stacks in some seconds, which is after a collection.
-func (s *server) held() int64 {
+// heapBytes returns the smallest size of heap and stacks within some seconds, which is the size after a
+// collection.
+func (s *server) heapBytes() int64 {
 	least := math.Inf(1)
 	for range 10 {
 		if m, err := s.metrics(); err == nil {
@@ -103,7 +104,7 @@ func (s *server) held() int64 {
 	return int64(least)
 }
 
-// refusals sends what is refused, with names of megabytes wherever a request holds one.
+// refusals sends requests that the server rejects, with names of megabytes in every field that is a name.
 func refusals(p *probe) {
 	const most, within = 4 << 10, 10 * time.Millisecond
 	s := p.serve("", "--unix", filepath.Join(p.dir, "s"))
@@ -131,7 +132,7 @@ func refusals(p *probe) {
 		kind := fmt.Sprintf("%.20v", m["t"])
 		quick := time.Duration(math.MaxInt64)
 		for range tries {
-			if err := c.send(m); p.failOn(err, kind) { // it has arrived when the server has read it
+			if err := c.send(m); p.failOn(err, kind) { // the server has read it
 				return
 			}
 			begin := time.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/faults"
 )
 
-// fuzz sends requests that are changed at random to a server, over eight sessions at a time.
+// fuzz sends randomly changed requests to a server, over eight sessions at a time.
 func fuzz(p *probe) {
 	const each, peers, window = 200, 8, 8
 	most := int64(p.pick(300_000, 10_000_000))
@@ -49,7 +49,7 @@ func fuzz(p *probe) {
 	s.stop(0)
 }
 
-// mutated sends frames in one session, some at a time, and reads a reply to each.
+// mutated sends frames in one session, window frames at a time, and reads a reply to each.
 func mutated(path string, frames *faults.Frames, each, window int) (n, granted int, err error) {
 	c, err := open(path)
 	if err != nil {
@@ -68,7 +68,7 @@ func mutated(path string, frames *faults.Frames, each, window int) (n, granted i
 			tokens <- struct{}{}
 			c.id++
 			if c.raw(frames.Next(c.id)) != nil {
-				return // the read fails, too
+				return // then the read fails, too
 			}
 		}
 	})

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command chaos does to the programs what breaks programs, and prints what came of it as a table: docs/chaos.md has it
-// and says what each row shows. It uses loopback only and ends by itself, with 0 if no step was lost or taken twice, no
-// session leaked, no program crashed, and every bound held.
+// Command chaos subjects the programs to faults, and prints the results as a table. docs/chaos.md shows the
+// table and explains each row. It uses only loopback and ends by itself, with status 0 if no step was lost or
+// taken twice, no session leaked, no program crashed, and every limit held.
 //
 // Usage: make chaos, or go run ./tools/chaos [--short] [--only ROW,…]
 package main
@@ -40,7 +40,7 @@ var rows = []row{
 	{"idle sessions", idle},
 	{"refusals", refusals},
 	{"peers", peers},
-	{"HTTP", faces},
+	{"HTTP", httpRequests},
 	{"files", badFiles},
 	{"disk full", diskFull},
 	{"power loss", power},
@@ -49,7 +49,7 @@ var rows = []row{
 	{"fuzz", fuzz},
 }
 
-// A tally counts what must not happen.
+// A tally counts violations.
 type tally struct{ lost, doubled, leaked, crashes int }
 
 func (t *tally) add(o tally) {
@@ -66,29 +66,29 @@ type probe struct {
 	short    bool
 	server   string // path of the program
 	trainer  string
-	python   string      // with kubernasium's requirements
-	dir      string      // a folder of its own
-	mu       *sync.Mutex // of figures and failures
+	python   string      // with the requirements of kubernasium
+	dir      string      // its own folder
+	mu       *sync.Mutex // guards figures and failures
 	figures  []string
 	failures []string
-	skipped  string // why the row was not run
+	skipped  string // why the row did not run
 }
 
-// figure adds something that was measured.
+// figure adds a measurement.
 func (p *probe) figure(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.figures = append(p.figures, fmt.Sprintf(format, args...))
 }
 
-// fail notes that something does not hold.
+// fail adds a failure.
 func (p *probe) fail(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failures = append(p.failures, fmt.Sprintf(format, args...))
 }
 
-// failOn is fail for an error that should be nil. It reports whether it is not.
+// failOn fails the row if err is not nil, and reports whether it is not.
 func (p *probe) failOn(err error, what string) bool {
 	if err != nil {
 		p.fail("%s: %v", what, err)
@@ -96,7 +96,7 @@ func (p *probe) failOn(err error, what string) bool {
 	return err != nil
 }
 
-// pick returns the number of the short form, or of the long one.
+// pick returns the number for the short form, or else for the long one.
 func (p *probe) pick(short, long int) int {
 	if p.short {
 		return short
@@ -113,7 +113,7 @@ func main() {
 	role := flag.String("role", "", "what a process that chaos starts does (internal)")
 	flag.Parse()
 	if *role != "" {
-		act(*role, flag.Args())
+		runRole(*role, flag.Args())
 		return
 	}
 	if *list {

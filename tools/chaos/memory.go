@@ -23,7 +23,7 @@ type cgroup struct {
 	v2  bool
 }
 
-// newCgroup makes a cgroup of the first version, or of the second where the memory controller is there. It needs root.
+// newCgroup makes a cgroup of version 1, or of version 2 if the memory controller is there. It needs root.
 func newCgroup(bytes int64) (*cgroup, error) {
 	name := fmt.Sprintf("chaos-%d", os.Getpid())
 	g := &cgroup{dir: filepath.Join("/sys/fs/cgroup/memory", name)}
@@ -31,7 +31,7 @@ func newCgroup(bytes int64) (*cgroup, error) {
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
 		g = &cgroup{dir: filepath.Join("/sys/fs/cgroup", name), v2: true}
 		limit = "memory.max"
-		_ = os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte("+memory"), 0o644) // it may be so already
+		_ = os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte("+memory"), 0o644) // it may be enabled already
 	}
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		return nil, err
@@ -44,21 +44,21 @@ func newCgroup(bytes int64) (*cgroup, error) {
 
 func (g *cgroup) close() error { return os.Remove(g.dir) }
 
-// enter is what a shell does to be in the cgroup.
+// enter returns the shell command that puts the shell into the cgroup.
 func (g *cgroup) enter() string { return "echo $$ > " + filepath.Join(g.dir, "cgroup.procs") }
 
-// peak returns the greatest memory that was in use.
+// peak returns the maximum memory in use.
 func (g *cgroup) peak() int64 {
 	name := "memory.max_usage_in_bytes"
 	if g.v2 {
 		name = "memory.peak"
 	}
-	text, _ := os.ReadFile(filepath.Join(g.dir, name)) // 0 is no figure
+	text, _ := os.ReadFile(filepath.Join(g.dir, name)) // 0 means unknown
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	return n
 }
 
-// kills returns how many processes the kernel has killed in it for want of memory.
+// kills returns the number of the cgroup's processes that the kernel has killed for lack of memory.
 func (g *cgroup) kills() int {
 	name := "memory.oom_control"
 	if g.v2 {
@@ -77,7 +77,7 @@ func (g *cgroup) kills() int {
 	return -1
 }
 
-// extremes returns options at their ends: all together as great as they can be where there is time to find them.
+// extremes returns options at their limits: together the largest ones that can be found in time.
 func (p *probe) extremes(spec *envs.Spec) []envstest.Extreme {
 	if p.short {
 		return append(envstest.Ends(spec), envstest.Extreme{Name: "default"})
@@ -85,8 +85,8 @@ func (p *probe) extremes(spec *envs.Spec) []envstest.Extreme {
 	return append(envstest.Extremes(spec), envstest.Extreme{Name: "default"})
 }
 
-// memory resets environments with the greatest options that a server in a cgroup of 2 GB gives memory to, many at a
-// time, and as many of them as it gives.
+// memory resets environments with the largest options that a server in a cgroup of 2 GB accepts, many at a
+// time, and as many as the server grants.
 func memory(p *probe) {
 	const bytes, peers, most = 2 << 30, 8, 4096
 	g, err := newCgroup(bytes)
@@ -122,7 +122,7 @@ func memory(p *probe) {
 				if enough {
 					return
 				}
-				o, err := harm(s.unix, q, most)
+				o, err := allocateAll(s.unix, q, most)
 				mu.Lock()
 				resets, refused, late = resets+o.resets, refused+o.refused, late+o.late
 				if err != nil {
@@ -148,11 +148,11 @@ type request struct {
 	options map[string]any
 }
 
-// outcome counts what came of requests.
+// outcome counts the results of requests.
 type outcome struct{ resets, refused, late int }
 
-// harm makes as many environments as the server gives, resets and steps them twice, and leaves.
-func harm(path string, q request, most int) (o outcome, err error) {
+// allocateAll makes as many environments as the server grants, resets and steps them twice, and disconnects.
+func allocateAll(path string, q request, most int) (o outcome, err error) {
 	c, err := open(path)
 	if err != nil {
 		return o, err

@@ -18,7 +18,7 @@ import (
 // message is a frame in its generic form.
 type message = map[string]any
 
-// A peer is a client that sends any bytes, over a unix socket.
+// A peer is a client that sends arbitrary bytes over a unix socket.
 type peer struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -62,7 +62,7 @@ func (p *peer) send(m message) error {
 	return p.raw(data)
 }
 
-// A reply is what a client wants to know of one.
+// A reply holds the fields of a reply that the rows use.
 type reply struct {
 	Type   string `msgpack:"t"`
 	ID     uint64 `msgpack:"id"`
@@ -98,7 +98,7 @@ func parse(data []byte) (*reply, error) {
 	r := &reply{Type: string(f.Type), ID: f.ID, size: len(data)}
 	for key, to := range map[string]*string{"code": &r.Code, "reason": &r.Reason, "msg": &r.Msg, "option": &r.Option} {
 		if v := f.Get(key); v != nil {
-			_ = msgpack.Unmarshal(v, to) // a reply that has another type there has another meaning
+			_ = msgpack.Unmarshal(v, to) // a field of another type has another meaning
 		}
 	}
 	if eid, ok, err := f.Uint("eid"); ok && err == nil {
@@ -119,7 +119,7 @@ func (p *peer) ask(m message) (*reply, error) {
 	return r, err
 }
 
-// granted is ask for a request that must be granted.
+// granted is ask for a request that the server must grant.
 func (p *peer) granted(m message) (*reply, error) {
 	r, err := p.ask(m)
 	if err == nil && r.Type == "err" {

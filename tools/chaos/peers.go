@@ -14,19 +14,19 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// A bad peer does something for as long as the server lets it. It returns how long that was.
+// A badPeer misbehaves for as long as the server permits.
 type badPeer struct {
 	name   string
-	bound  time.Duration // until the server ends the connection
-	long   bool          // takes longer than the short form has
+	bound  time.Duration // until the server closes the connection
+	long   bool          // takes longer than the short form permits
 	unix   bool
 	greets bool
 	begins []byte        // what it sends first
-	then   []byte        // and again and again, after each pause
-	pause  time.Duration // with none it sends as fast as the server reads
+	then   []byte        // what it then sends repeatedly, after each pause
+	pause  time.Duration // 0 sends as fast as the server reads
 }
 
-// peers connects to a server in all ways that hold it up, beside a session that plays.
+// peers connects to a server in all ways that could delay it, beside a session that plays.
 func peers(p *probe) {
 	const each = 50
 	s := p.serve("ulimit -n $(ulimit -H -n)", "--unix", filepath.Join(p.dir, "s"), "--lease", "1s", "--max-pending", "1000")
@@ -35,7 +35,7 @@ func peers(p *probe) {
 	}
 	w := p.watch(s.ws, "")
 	before := s.status("VmRSS")
-	bulk := append(binary.LittleEndian.AppendUint32(nil, 12+64<<10), "\x83\xa1t\xa4ping\xa2id\x07"...) // its id is never right
+	bulk := append(binary.LittleEndian.AppendUint32(nil, 12+64<<10), "\x83\xa1t\xa4ping\xa2id\x07"...) // its id is never valid
 	bulk = append(bulk, make([]byte, 64<<10)...)
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -53,7 +53,7 @@ func peers(p *probe) {
 		}
 		for range each {
 			all.Go(func() {
-				took, err := b.last(s)
+				took, err := b.play(s)
 				mu.Lock()
 				defer mu.Unlock()
 				ended[b.name] = max(ended[b.name], took)
@@ -63,7 +63,7 @@ func peers(p *probe) {
 			})
 		}
 	}
-	all.Go(func() { p.lies(s) })
+	all.Go(func() { p.wrongRequests(s) })
 	all.Wait()
 	for name, took := range ended {
 		p.figure("a peer that %s is cut off after %.1f s", name, took.Seconds())
@@ -77,8 +77,8 @@ func peers(p *probe) {
 	s.stop(time.Second)
 }
 
-// last plays the peer until the server ends its connection.
-func (b *badPeer) last(s *server) (took time.Duration, err error) {
+// play plays the peer until the server closes its connection, and returns how long that took.
+func (b *badPeer) play(s *server) (took time.Duration, err error) {
 	begin := time.Now()
 	var conn net.Conn
 	switch {
@@ -100,12 +100,12 @@ func (b *badPeer) last(s *server) (took time.Duration, err error) {
 	end := begin.Add(b.bound)
 	_, err = conn.Write(b.begins)
 	for err == nil && time.Now().Before(end) {
-		if b.pause == 0 { // it never reads, and writes until the server closes
+		if b.pause == 0 { // it never reads, and writes until the server closes the connection
 			_ = conn.SetWriteDeadline(end)
 			_, err = conn.Write(b.then)
 			continue
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(b.pause)) // between what it writes
+		_ = conn.SetReadDeadline(time.Now().Add(b.pause)) // between writes
 		if _, err = conn.Read(make([]byte, 4096)); timeout(err) {
 			_, err = conn.Write(b.then)
 		}
@@ -121,8 +121,9 @@ func timeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// lies sends requests with wrong ids and of other clients' sessions. Each is refused, and the session lives.
-func (p *probe) lies(s *server) {
+// wrongRequests sends requests with wrong ids and for other clients' sessions. The server rejects each, and the
+// session continues.
+func (p *probe) wrongRequests(s *server) {
 	c, err := open(s.unix)
 	if p.failOn(err, "open") {
 		return
@@ -150,7 +151,7 @@ func (p *probe) lies(s *server) {
 		}
 	}
 	_, err = c.granted(message{"t": "step", "eid": 1, "a": []int{0}})
-	p.failOn(err, "a step after lies")
+	p.failOn(err, "a step after wrong requests")
 	thief, err := connect(s.unix)
 	if p.failOn(err, "connect") {
 		return

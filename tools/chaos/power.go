@@ -13,16 +13,16 @@ import (
 	"github.com/kubernasium/kubernasium/tools/chaos/powerfs"
 )
 
-// A job is what the power fails under: how it is begun and resumed, and what it ends with.
+// A job is a program that power losses interrupt: how it starts and resumes, and its result.
 type job struct {
 	name   string
 	begin  func(folder string) []string
 	resume func(folder string) []string // nil if there is nothing to resume
 	result func(folder string) ([]byte, error)
-	kept   string // pattern of the names of files that must survive once the program has synced them
+	kept   string // pattern of the names of files that must survive once they are synced
 }
 
-// power lets the power fail under trainings and searches again and again.
+// power interrupts trainings and searches by repeated power losses.
 func power(p *probe) {
 	steps := p.pick(2048, 8192)
 	train := job{
@@ -60,7 +60,7 @@ func power(p *probe) {
 	}
 }
 
-// lose runs a job through power losses. It reports whether there is a file system for it.
+// lose runs a job through power losses. It reports whether the file system could be mounted.
 func (p *probe) lose(j job, loss powerfs.Loss, most int) bool {
 	what := fmt.Sprintf("%s, %s", j.name, map[powerfs.Loss]string{powerfs.Strict: "no unsynced name or data kept", powerfs.Names: "unsynced names kept"}[loss])
 	at, rng := filepath.Join(p.dir, "power"), rand.New(rand.NewPCG(uint64(loss), 9))
@@ -94,7 +94,7 @@ func (p *probe) lose(j job, loss powerfs.Loss, most int) bool {
 		args := j.resume(at)
 		if args == nil {
 			anew++
-			if err := empty(at); err != nil && !ended(f.Failed()) { // a folder without a checkpoint is removed by hand
+			if err := empty(at); err != nil && !ended(f.Failed()) { // a user would remove a folder without a checkpoint by hand
 				p.failOn(err, what)
 			}
 			args = j.begin(at)
@@ -138,7 +138,7 @@ func ended(c <-chan struct{}) bool {
 	}
 }
 
-// survived checks that the files that a program has synced are there.
+// survived checks that the synced files exist.
 func (p *probe) survived(what, left string, synced []string, pattern string) {
 	found := map[string]bool{}
 	err := filepath.WalkDir(left, func(path string, _ os.DirEntry, err error) error {
@@ -155,7 +155,7 @@ func (p *probe) survived(what, left string, synced []string, pattern string) {
 	p.readable(left)
 }
 
-// empty empties a folder.
+// empty removes the contents of a folder.
 func empty(dir string) error {
 	list, err := os.ReadDir(dir)
 	for _, e := range list {
@@ -166,7 +166,7 @@ func empty(dir string) error {
 	return err
 }
 
-// unmount waits for the kernel to let go of the files of a killed process.
+// unmount waits until the kernel has released the files of a killed process.
 func unmount(f *powerfs.FS) (err error) {
 	for range 100 {
 		if err = f.Unmount(); err == nil {

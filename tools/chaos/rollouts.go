@@ -13,8 +13,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// rollouts lets 16 sessions play rollouts of the baseline FGD without a pause. A step of the session beside them has
-// to be answered within 20 ms in 99 of 100 cases.
+// rollouts lets 16 sessions play rollouts of the baseline FGD without a pause. The server must answer 99 of 100
+// steps of a session beside them within 20 ms.
 func rollouts(p *probe) {
 	const most = 20.0
 	var p99 float64
@@ -26,7 +26,7 @@ func rollouts(p *probe) {
 	p.fail("p99 of the session beside is %.1f ms, want at most %.0f", p99, most)
 }
 
-// besideRollouts returns the 99th percentile of the steps of the session beside, in milliseconds.
+// besideRollouts returns the 99th percentile of the steps of the session beside them, in milliseconds.
 func besideRollouts(p *probe) float64 {
 	const sessions, envsEach = 16, 16
 	lasts := time.Duration(p.pick(10, 60)) * time.Second
@@ -58,7 +58,7 @@ func besideRollouts(p *probe) float64 {
 	return p99
 }
 
-// roll plays rollouts until ctx ends, and calls ready before the first.
+// roll plays rollouts until ctx ends. It calls ready before the first.
 func roll(ctx context.Context, url string, n int, ready func(), played *atomic.Int64) error {
 	v, err := client.Dial(ctx, url, "k8s/GPUPodScheduling-v1", n, client.Options{Reconnect: -1})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// patience bounds every wait for a program, on a machine that does other work.
+// patience limits every wait for a program, on a machine with other work.
 const patience = time.Minute
 
 // A server is a process of the program.
@@ -29,10 +29,10 @@ type server struct {
 	cmd  *exec.Cmd
 	log  tail
 	ws   string // URL
-	addr string // of HTTP
+	addr string // URL of HTTP
 	unix string // path of the socket, with --unix
 	done chan struct{}
-	err  error // of the process, after done
+	err  error // error of the process; read it after done is closed
 }
 
 // A tail keeps the end of a log.
@@ -58,8 +58,8 @@ func (l *tail) String() string {
 	return string(l.text)
 }
 
-// serve starts the server on loopback, at a free port unless args say more. before is what a shell does first, such as
-// ulimit. It returns nil, and the row has failed, if the server does not start.
+// serve starts the server on loopback, at a free port unless args name one. before is a shell command to run
+// first, such as ulimit. If the server does not start, serve fails the row and returns nil.
 func (p *probe) serve(before string, args ...string) *server {
 	return p.serveAt("127.0.0.1:0", before, args...)
 }
@@ -94,7 +94,7 @@ func (p *probe) serveAt(listen, before string, args ...string) *server {
 	return s
 }
 
-// crashed notes a crash, unless the server ended as it should.
+// ended records a crash, unless the server ended as expected.
 func (s *server) ended(ok bool, how string) {
 	if log := s.log.String(); !ok || strings.Contains(log, "panic") || strings.Contains(log, "fatal error") {
 		s.p.crashes++
@@ -112,7 +112,7 @@ func (s *server) alive() bool {
 	}
 }
 
-// kill ends the server as kill -9 does. One that has ended before has crashed.
+// kill kills the server by SIGKILL. If it has already ended, it has crashed.
 func (s *server) kill() {
 	ok := s.cmd.Process.Kill() == nil
 	<-s.done
@@ -121,7 +121,8 @@ func (s *server) kill() {
 	s.ended(ok, "ended before it was killed")
 }
 
-// stop ends the server by SIGTERM once its sessions have ended; those that do not within wait have leaked.
+// stop ends the server by SIGTERM once its sessions have ended. Sessions that do not end within wait have
+// leaked.
 func (s *server) stop(wait time.Duration) {
 	if s == nil {
 		return
@@ -136,7 +137,7 @@ func (s *server) stop(wait time.Duration) {
 	s.terminate()
 }
 
-// terminate sends SIGTERM and returns how long the server then took to end.
+// terminate sends SIGTERM and returns the time until the server has ended.
 func (s *server) terminate() time.Duration {
 	begin := time.Now()
 	ok := s.cmd.Process.Signal(syscall.SIGTERM) == nil
@@ -144,7 +145,7 @@ func (s *server) terminate() time.Duration {
 	case <-s.done:
 	case <-time.After(patience):
 		ok = false
-		_ = s.cmd.Process.Kill() // it is a failure already
+		_ = s.cmd.Process.Kill() // already recorded as a failure
 		<-s.done
 	}
 	s.ended(ok && s.err == nil, "did not end well by SIGTERM")
@@ -175,7 +176,7 @@ func (s *server) metrics() (map[string]float64, error) {
 	return found, err
 }
 
-// metric returns one of them, -1 if it is not to be had.
+// metric returns one of them, or -1 if it is missing.
 func (s *server) metric(name string) float64 {
 	m, err := s.metrics()
 	if x, ok := m[name]; ok && err == nil {
@@ -184,7 +185,7 @@ func (s *server) metric(name string) float64 {
 	return -1
 }
 
-// status returns a line of /proc/PID/status in kB, such as VmRSS.
+// status returns a value of /proc/PID/status in kB, such as VmRSS.
 func (s *server) status(name string) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -199,7 +200,8 @@ func (s *server) status(name string) int64 {
 	return -1
 }
 
-// freeAddress returns an address of loopback at which nobody listens, for a server that is started there again.
+// freeAddress returns a loopback address on which no process listens, for a server that restarts at the same
+// address.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// A slowest keeps the longest time and whose it was.
+// A slowest keeps the longest time and what took it.
 type slowest struct {
 	took time.Duration
 	what string
@@ -33,7 +33,7 @@ func (s *slowest) add(took time.Duration, what string) {
 	}
 }
 
-// Bounds of the time until work stops.
+// Limits of the time until work stops.
 const (
 	afterDeadline   = 250 * time.Millisecond
 	afterDisconnect = time.Second
@@ -42,7 +42,7 @@ const (
 	drain           = 200 * time.Millisecond
 )
 
-// check fails the row if the longest time is over its bound.
+// check fails the row if the longest time exceeds its limit.
 func (s *slowest) check(p *probe, what string, bound time.Duration) {
 	p.figure("%s: at most %.0f ms of %.0f in %d cases (%s)", what, ms(s.took), ms(bound), s.n, s.what)
 	if s.took > bound {
@@ -50,8 +50,8 @@ func (s *slowest) check(p *probe, what string, bound time.Duration) {
 	}
 }
 
-// worst returns the greatest options with which an episode begins within seconds, in at most 64 MB.
-func (p *probe) worst(s *server, spec *envs.Spec) (map[string]any, error) {
+// largestOptions returns the largest options with which an episode begins within seconds, in at most 64 MB.
+func (p *probe) largestOptions(s *server, spec *envs.Spec) (map[string]any, error) {
 	errMeasured := errors.New("measured")
 	for most := int64(64 << 20); ; most /= 4 {
 		x := envstest.Shrink(spec, envstest.Greatest(spec), func(opts map[string]any) bool {
@@ -72,7 +72,8 @@ func (p *probe) worst(s *server, spec *envs.Spec) (map[string]any, error) {
 	}
 }
 
-// stops ends work in every way there is: by its deadline, by the end of its connection, and by the server's.
+// stops ends work in every possible way: by its deadline, by the end of its connection, and by the end of the
+// server.
 func stops(p *probe) {
 	var deadline, disconnect, term slowest
 	for _, spec := range envstest.Own() {
@@ -87,7 +88,8 @@ func stops(p *probe) {
 	p.second()
 }
 
-// tries is how often something is measured that took too long: other programs use the machine, too.
+// tries is the maximum number of measurements of something that takes too long, because other programs use the
+// machine, too.
 const tries = 3
 
 func (p *probe) stopsOf(spec *envs.Spec, deadline, disconnect, term *slowest) {
@@ -104,7 +106,7 @@ func (p *probe) stopsOf(spec *envs.Spec, deadline, disconnect, term *slowest) {
 		}
 		if try == 0 {
 			var err error
-			options, err = p.worst(s, spec)
+			options, err = p.largestOptions(s, spec)
 			p.failOn(err, spec.ID)
 			for _, name := range names {
 				if !p.short {
@@ -113,7 +115,7 @@ func (p *probe) stopsOf(spec *envs.Spec, deadline, disconnect, term *slowest) {
 				p.failOn(ends(s, spec.ID, name, options, deadline, disconnect), spec.ID+" "+name)
 			}
 		}
-		for _, name := range names { // all at once, within the drain
+		for _, name := range names { // all at once, within the time to drain
 			c, eid, err := made(s, spec.ID, options)
 			if err == nil && eid > 0 {
 				defer c.conn.Close()
@@ -129,7 +131,8 @@ func (p *probe) stopsOf(spec *envs.Spec, deadline, disconnect, term *slowest) {
 	term.add(took, spec.ID)
 }
 
-// made makes and resets one environment. eid is 0 if an episode of these options cannot be had within seconds.
+// made makes and resets one environment. eid is 0 if an episode with these options does not begin within
+// seconds.
 func made(s *server, id string, opts map[string]any) (c *peer, eid uint64, err error) {
 	if c, err = open(s.unix); err != nil {
 		return nil, 0, err
@@ -149,7 +152,7 @@ func made(s *server, id string, opts map[string]any) (c *peer, eid uint64, err e
 	return c, r.EID, nil
 }
 
-// ends lets a deadline and then the end of the connection end the work of a baseline.
+// ends ends the work of a baseline by a deadline, and then by the end of the connection.
 func ends(s *server, id, name string, opts map[string]any, deadline, disconnect *slowest) error {
 	c, err := open(s.unix)
 	if err != nil {
@@ -183,7 +186,7 @@ func ends(s *server, id, name string, opts map[string]any, deadline, disconnect 
 	if err == nil && got.Reason == string(wire.Deadline) {
 		got, err = c.ask(message{"t": "reset", "eid": r.EID, "seed": 1, "dl": 5000})
 	}
-	if err != nil || got.Type == "err" { // an episode that nobody waits for, or that the options do not permit
+	if err != nil || got.Type == "err" { // nobody waits for this episode any more, or the options do not permit it
 		return errors.Join(err, c.conn.Close())
 	}
 	for _, m := range []message{{"t": "policy", "name": name}, {"t": "step", "policy": name}, {"t": "rollout", "name": name, "steps": 1 << 20}} {
@@ -207,7 +210,7 @@ func ends(s *server, id, name string, opts map[string]any, deadline, disconnect 
 	return nil
 }
 
-// second sends a second signal to a server that drains for long.
+// second sends a second signal to a server that takes long to drain.
 func (p *probe) second() {
 	s := p.serve("", "--unix", filepath.Join(p.dir, "s"), "--drain", "10m")
 	if s == nil {
@@ -240,14 +243,14 @@ func (p *probe) second() {
 	p.figure("a second SIGTERM ends it in %.0f ms", ms(time.Since(begin)))
 }
 
-// runs reports whether a process is there and no zombie.
+// runs reports whether a process exists and is not a zombie.
 func runs(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, ok := strings.Cut(string(text), ") ")
 	return err == nil && ok && !strings.HasPrefix(state, "Z")
 }
 
-// orphan kills programs that have started a server, a Go program and one in Python, while the server is busy.
+// orphan kills programs that have started a server, one in Go and one in Python, while the server is busy.
 func orphan(p *probe) {
 	python := `import sys, time, kubernasium
 from kubernasium import launcher
@@ -256,7 +259,7 @@ c = launcher.open_connection()
 print(s.pid, s.url[len("unix:"):], flush=True)
 time.sleep(1000)`
 	for name, cmd := range map[string]*exec.Cmd{
-		"Go":     again("parent", p.server, filepath.Join(p.dir, "s")),
+		"Go":     clientCommand("parent", p.server, filepath.Join(p.dir, "s")),
 		"Python": exec.Command(p.python, "-c", python),
 	} {
 		cmd.Env = append(cmd.Environ(), "KUBERNASIUM_SERVER="+p.server, "PYTHONPATH=clients/python/src")

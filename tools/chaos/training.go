@@ -18,14 +18,14 @@ import (
 	"github.com/kubernasium/kubernasium/server/faults"
 )
 
-// trainArgs are the arguments of a small training, which saves a checkpoint every 512 steps.
+// trainArgs returns the arguments of a small training that saves a checkpoint every 512 steps.
 func trainArgs(folder string, steps int, more ...string) []string {
 	return append([]string{"train", "--algo", "ppo", "--env", "k8s/GangWindow-v0", "--env-kwargs", "steps:20", "-f", folder,
 		"--params", "n_envs:4", "--params", "n_steps:16", "--params", "batch_size:32", "--params", "n_epochs:2", "--eval-freq", "512",
 		"--eval-episodes", "3", "--save-freq", "512", "--seed", "5", "-n", fmt.Sprint(steps), "--json"}, more...)
 }
 
-// trainFolder is where such a training writes below its folder.
+// trainFolder returns the log folder of such a training.
 func trainFolder(folder string) string { return filepath.Join(folder, "ppo", "k8s-GangWindow-v0_1") }
 
 // execute runs the trainer to its end.
@@ -39,7 +39,7 @@ func (p *probe) execute(args ...string) error {
 	return nil
 }
 
-// parameters returns the parameters of the model that a training ended with.
+// parameters returns the parameters of a training's last model.
 func parameters(folder string) ([]byte, error) {
 	f, err := models.ReadFile(filepath.Join(trainFolder(folder), "k8s-GangWindow-v0.safetensors"))
 	if err != nil {
@@ -56,7 +56,7 @@ func parameters(folder string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// same compares the end of a training with that of an undisturbed one.
+// same compares the parameters of a training with those of an undisturbed one.
 func (p *probe) same(folder string, want []byte) {
 	got, err := parameters(folder)
 	if p.failOn(err, "the model") {
@@ -79,7 +79,7 @@ func (p *probe) undisturbed(steps int) []byte {
 	return want
 }
 
-// training trains over a wire that is cut, at a server that is killed.
+// training trains over a connection that is cut, at a server that is killed.
 func training(p *probe) {
 	steps, cuts, kills := p.pick(8192, 32_768), int64(p.pick(100, 1000)), int64(p.pick(4, 20))
 	want := p.undisturbed(steps)
@@ -117,7 +117,7 @@ func training(p *probe) {
 	p.figure("%d steps through %d cuts and %d kill -9 of the server in %.1f s: the undisturbed parameters", steps, proxy.Cuts(), killed, took.Seconds())
 }
 
-// trainerKilled kills a training again and again, and resumes it from its newest checkpoint.
+// trainerKilled kills a training repeatedly, and resumes it from its newest checkpoint.
 func trainerKilled(p *probe) {
 	steps, kills := p.pick(32_768, 131_072), p.pick(4, 20)
 	begin := time.Now()
@@ -138,7 +138,7 @@ func trainerKilled(p *probe) {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		after := time.Duration(1 << 62)
-		if killed < kills { // it takes about a tenth of a second to begin, and all kills together half of the training
+		if killed < kills { // a start takes about a tenth of a second, and all runs together half of the training
 			after = 100*time.Millisecond + time.Duration(rng.Int64N(int64(whole)/int64(2*kills)+1))
 		}
 		select {
@@ -150,7 +150,7 @@ func trainerKilled(p *probe) {
 			killed++
 			if saved, err := filepath.Glob(filepath.Join(trainFolder(folder), "rl_model_*.safetensors")); err != nil || len(saved) == 0 {
 				none++
-				_ = os.RemoveAll(folder) // it has nothing to resume, and starts again
+				_ = os.RemoveAll(folder) // it has no checkpoint, and starts again
 				args = trainArgs(folder, steps)
 				continue
 			}

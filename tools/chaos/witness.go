@@ -13,22 +13,22 @@ import (
 
 	client "github.com/kubernasium/kubernasium/clients/go"
 	"github.com/kubernasium/kubernasium/envs"
-	_ "github.com/kubernasium/kubernasium/envs/all" // registers what the witness plays
+	_ "github.com/kubernasium/kubernasium/envs/all" // registers the witness's environment
 )
 
 const witnessEnv, witnessEnvs = "classic/CartPole-v1", 4
 
-// A witness plays beside a fault, and knows afterwards whether a step of its own was lost or taken twice.
+// A witness plays beside a fault, and then knows whether one of its own steps was lost or taken twice.
 type witness struct {
 	stop  context.CancelFunc
 	done  chan struct{}
-	steps []uint64 // what each step returned, hashed
+	steps []uint64 // a hash of each step's results
 	slow  []time.Duration
 	err   error
 	pause time.Duration // between steps
 }
 
-// watch starts a witness on a server. Its steps have pauses, so that it needs little of the machine.
+// watch starts a witness on a server. It pauses between steps, so that it uses little CPU.
 func (p *probe) watch(url, token string) *witness {
 	ctx, stop := context.WithCancel(p.ctx)
 	w := &witness{stop: stop, done: make(chan struct{}), pause: 2 * time.Millisecond}
@@ -51,7 +51,8 @@ func (w *witness) play(ctx context.Context, url, token string) error {
 	return errors.Join(err, v.Close())
 }
 
-// follow plays a vector from one seed, with actions that depend on the number of the step, until more says no.
+// follow plays a vector from one seed, with actions that depend on the number of the step, until more returns
+// false.
 func follow(v envs.VecEnv, more func() bool, after func(time.Duration)) (steps []uint64, err error) {
 	seed := uint64(7)
 	ctx := context.Background()
@@ -74,7 +75,7 @@ func follow(v envs.VecEnv, more func() bool, after func(time.Duration)) (steps [
 	return steps, nil
 }
 
-// digest hashes what a step returned.
+// digest hashes the results of a step.
 func digest(b *envs.Batch) uint64 {
 	h := fnv.New64a()
 	for _, x := range b.Obs {
@@ -87,8 +88,8 @@ func digest(b *envs.Batch) uint64 {
 	return h.Sum64()
 }
 
-// join ends the witness and counts its steps that were lost or doubled. It returns the 99th percentile of their times in
-// milliseconds, 0 after a failure.
+// join ends the witness and counts its lost and doubled steps. It returns the 99th percentile of their times in
+// milliseconds, or 0 after a failure.
 func (w *witness) join(p *probe) (p99 float64) {
 	w.stop()
 	<-w.done
@@ -120,8 +121,9 @@ func (w *witness) join(p *probe) (p99 float64) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// differ compares the steps of a disturbed session with those of an undisturbed one, which is longer. A step that
-// the server took and the client never saw leaves the sequence one ahead; one that was answered twice, one behind.
+// differ compares the steps of a disturbed session with those of an undisturbed, longer one. If the server took
+// a step whose reply the client never saw, the sequence is one ahead; if it answered a step twice, the sequence
+// is one behind.
 func differ(got, want []uint64) (lost, doubled int) {
 	j := 0
 	for i := range got {

@@ -1,10 +1,10 @@
-// Command compliance tests a server that claims the protocol kubernasium.v1, in any language. It prints a line for each
-// part of server/PROTOCOL.md, and exits with 0 if the server keeps all of them.
+// Command compliance tests whether a server, in any language, implements the protocol kubernasium.v1. It prints
+// a line for each part of server/PROTOCOL.md, and exits with 0 if the server conforms to all of them.
 //
 // Usage: go run ./tools/compliance [--env ID] [--run REGEXP] ws://HOST:PORT
 //
-// The environment variable KUBERNASIUM_TOKEN has the token of a server that asks for one. The server must permit two
-// sessions of 64 environments. An optional part that it does not have is named.
+// The environment variable KUBERNASIUM_TOKEN has the token, if the server requires one. The server must permit
+// two sessions of 64 environments. The output names optional parts that the server lacks.
 package main
 
 import (
@@ -54,7 +54,7 @@ func command() *cobra.Command {
 	return c
 }
 
-// complete returns the address of a WebSocket server, with the path that it may leave out.
+// complete returns the address of a WebSocket server, and adds a missing path.
 func complete(rawURL string) (string, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -69,7 +69,7 @@ func complete(rawURL string) (string, error) {
 	return u.String(), nil
 }
 
-// test runs the suite as go test runs tests, and exits as that does.
+// test runs the suite as go test runs tests, and exits with the same status.
 func test(address string, opts compliance.Options, parts string) {
 	os.Args = []string{os.Args[0], "-test.v", "-test.run=^" + regexp.QuoteMeta(suite) + "$/" + parts}
 	testing.Init()
@@ -81,7 +81,7 @@ func test(address string, opts compliance.Options, parts string) {
 func matches(pattern, name string) (bool, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return false, errors.New("unreachable: " + err.Error()) // command has compiled it
+		return false, errors.New("unreachable: " + err.Error()) // the command has already compiled it
 	}
 	return re.MatchString(name), nil
 }

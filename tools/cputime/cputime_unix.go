@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package cputime returns the processor time of this process, for tests and measurements: other programs change it
-// less than the time on the wall.
+// Package cputime returns the CPU time of this process for tests and measurements. Other programs affect it
+// less than wall time.
 package cputime
 
 import (
@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Used returns the time that this process has used of all cores.
+// Used returns the CPU time of this process on all cores.
 func Used() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic("cputime: " + err.Error()) // it fails for wrong arguments alone
+		panic("cputime: " + err.Error()) // it fails only for wrong arguments
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

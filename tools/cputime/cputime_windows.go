@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Used returns the time that this process has used of all cores.
+// Used returns the CPU time of this process on all cores.
 func Used() time.Duration {
 	self, err := syscall.GetCurrentProcess()
 	var created, ended, kernel, user syscall.Filetime
@@ -13,7 +13,7 @@ func Used() time.Duration {
 		err = syscall.GetProcessTimes(self, &created, &ended, &kernel, &user)
 	}
 	if err != nil {
-		panic("cputime: " + err.Error()) // it fails for wrong arguments alone
+		panic("cputime: " + err.Error()) // it fails only for wrong arguments
 	}
 	ticks := func(t syscall.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) }
 	return time.Duration(100 * (ticks(kernel) + ticks(user)))

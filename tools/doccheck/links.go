@@ -18,7 +18,7 @@ type link struct {
 	anchor string
 }
 
-// inline finds links and pictures; inline code must be removed from the text first.
+// inline matches links and images. Remove inline code from the text first.
 var inline = regexp.MustCompile(`\]\(\s*<?([^()\s<>]+)>?(?:\s+"[^"]*")?\s*\)`)
 
 // blocks calls f with each line of text outside code blocks, and its number.
@@ -65,7 +65,7 @@ func linksOf(text string) (all []link) {
 	return all
 }
 
-// headings returns the headings of a text, with their marks.
+// headings returns the headings of a text, including their marks.
 func headings(text string) (all []string) {
 	blocks(text, func(_ int, line string) {
 		if strings.HasPrefix(line, "#") && strings.HasPrefix(strings.TrimLeft(line, "#"), " ") {
@@ -75,7 +75,7 @@ func headings(text string) (all []string) {
 	return all
 }
 
-// anchors returns the anchors that GitHub gives the headings of a text.
+// anchors returns the anchors of a text's headings, as GitHub makes them.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
 	for _, h := range headings(text) {
@@ -98,7 +98,7 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// links checks that relative links name a file of the repository, and anchors one of its headings.
+// links checks that relative links name a file of the repository, and that anchors name one of its headings.
 func links(docs map[string]string, repo fs.FS) (bad []string) {
 	for _, p := range slices.Sorted(maps.Keys(docs)) {
 		for _, l := range linksOf(docs[p]) {

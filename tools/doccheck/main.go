@@ -1,7 +1,7 @@
-// Command doccheck checks the documents of this repository: docs/architecture.md names every
-// package, the environments' READMEs have the same sections, README files are short, figures of a
-// README are also on its page of results, relative links resolve, tests named in a text exist, examples
-// hold the blocks of Go, and the Makefile has the targets of make.
+// Command doccheck checks the documents of this repository: docs/architecture.md names every package, the
+// environments' READMEs have the same sections, README files are short, figures of a README are also on its
+// results page, relative links resolve, the tests that texts name exist, examples contain the blocks of Go, and
+// the Makefile has the documented targets of make.
 //
 // Usage: go run ./tools/doccheck
 package main
@@ -25,7 +25,7 @@ const (
 	folderLines = 200 // of a README below envs
 )
 
-// sections are those of an environment's README, in this order.
+// sections are the sections of an environment's README, in order.
 var sections = []string{
 	"Description", "Action", "Observation", "Reward", "Start and end", "Options", "Baselines", "Results",
 	"Data and source", "Versions",
@@ -87,7 +87,7 @@ func list(pattern, format string) ([]string, error) {
 	return folders, nil
 }
 
-// files returns the text of each file of the repository whose name has the given ending, by path.
+// files returns the text of each file of the repository whose name ends with end, by path.
 func files(repo fs.FS, end string) (map[string]string, error) {
 	all := map[string]string{}
 	err := fs.WalkDir(repo, ".", func(p string, d fs.DirEntry, err error) error {
@@ -108,8 +108,8 @@ func files(repo fs.FS, end string) (map[string]string, error) {
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
 
-// architecture compares the packages in text, the code spans in the first column of the table under
-// "## Packages", with the packages of the module.
+// architecture compares the packages in text, the code spans in the first column of the table under "##
+// Packages", with the packages of the module.
 func architecture(text string, packages []string, repo fs.FS) (bad []string) {
 	_, table, _ := strings.Cut(text, "\n## Packages\n")
 	table, _, _ = strings.Cut(table, "\n## ")
@@ -170,9 +170,8 @@ func lengths(docs map[string]string) (bad []string) {
 	return bad
 }
 
-// environmentREADMEs checks that each environment has a README, in its folder or above, with all
-// sections and with the figures of its page of results; and that the sections of other READMEs
-// below envs have the same order.
+// environmentREADMEs checks that each environment has a README, in its folder or above, with all sections and
+// with the figures of its results page. It also checks the order of the sections in other READMEs below envs.
 func environmentREADMEs(docs map[string]string, environments []string) (bad []string) {
 	whole := map[string]bool{} // READMEs of environments
 	for _, folder := range environments {
@@ -217,8 +216,8 @@ func readmeOf(folder string, docs map[string]string) string {
 
 var figure = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
-// figures checks that each number in the tables of p's section Results is also on a page of
-// docs/results that the section links.
+// figures checks that each number in the tables of p's section Results is also on a page of docs/results that
+// the section links.
 func figures(p string, docs map[string]string) (bad []string) {
 	_, text, _ := strings.Cut(docs[p], "\n## Results\n")
 	text, _, _ = strings.Cut(text, "\n## ")

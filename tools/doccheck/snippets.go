@@ -16,9 +16,9 @@ var (
 	makeRule   = regexp.MustCompile(`(?m)^([a-z][a-z0-9/ -]*):`)
 )
 
-// snippets checks the code of documents: an example that runs holds each block of Go, and the Makefile has each target
-// of make. It leaves out tutorials, which make test-docs runs. Tests of the trainer and of the Python package run
-// the trainer's commands and the blocks of Python.
+// snippets checks the code in documents: an example that runs contains each block of Go, and the Makefile has
+// each target of make. It skips tutorials, which make test-docs runs. Tests of the trainer and of the Python
+// package run the trainer's commands and the blocks of Python.
 func snippets(docs, code map[string]string, makefile string) (bad []string) {
 	targets := map[string]bool{}
 	for _, rule := range makeRule.FindAllStringSubmatch(makefile, -1) {
@@ -33,7 +33,7 @@ func snippets(docs, code map[string]string, makefile string) (bad []string) {
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(docs)) {
-		if strings.HasPrefix(p, "docs/tutorials/") || p == "CHANGELOG.md" { // which names targets that are gone
+		if strings.HasPrefix(p, "docs/tutorials/") || p == "CHANGELOG.md" { // names targets that no longer exist
 			continue
 		}
 		for _, m := range goBlock.FindAllStringSubmatch(docs[p], -1) {
@@ -57,8 +57,8 @@ func snippets(docs, code map[string]string, makefile string) (bad []string) {
 	return bad
 }
 
-// runs reports whether a test file, with one blank between words, has a block in an example that go test runs: one
-// with an output.
+// runs reports whether an example in a test file has the block and an output, so that go test runs it. Words of
+// both texts are separated by single spaces.
 func runs(text, block string) bool {
 	before, after, ok := strings.Cut(text, " "+block+" ")
 	if !ok {

@@ -1,6 +1,6 @@
-// Command importcheck checks that the packages of this module import only what the architecture
-// permits (docs/architecture.md, "Imports"): edges point downwards, Gorgonia lives in one folder,
-// and environments compile neither Kubernetes nor sockets.
+// Command importcheck checks that the packages of this module import only what the architecture permits
+// (docs/architecture.md, "Imports"): imports point downwards, one folder imports Gorgonia, and environments
+// compile neither Kubernetes nor sockets.
 //
 // Usage: go run ./tools/importcheck
 package main
@@ -18,22 +18,22 @@ import (
 
 const module = "github.com/kubernasium/kubernasium/"
 
-// A rule lists what the packages under a folder may import of this module, besides each other in
-// the same folder, and which outside modules they may not.
+// A rule lists what the packages below a folder may import of this module, besides each other, and which other
+// modules they may not import.
 type rule struct {
 	under string   // folder; the longest match applies to a package
-	own   []string // folders of this module that it may import
-	not   []string // prefixes of import paths that it may not
+	own   []string // folders of this module that they may import
+	not   []string // prefixes of import paths that they may not import
 }
 
 var (
 	noGorgonia   = []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor"}
 	noKubernetes = []string{"k8s.io/", "sigs.k8s.io/", "net", "net/http", "github.com/gorilla/"}
 	core         = append(slices.Clone(noGorgonia), noKubernetes...)
-	noFlags      = append(slices.Clone(noGorgonia), "github.com/spf13/") // the command reads flags, and passes values
+	noFlags      = append(slices.Clone(noGorgonia), "github.com/spf13/") // it reads flags, and passes values
 )
 
-// rules lists the folders from the bottom to the top.
+// rules lists the folders from bottom to top.
 var rules = []rule{
 	{"envs/space", nil, core},
 	{"envs/pcg", nil, core},
@@ -92,8 +92,8 @@ var rules = []rule{
 	{"kwok", []string{"envs"}, noGorgonia},
 	{"kwok/mirror", []string{"envs", "agents/live", "kwok"}, noGorgonia},
 	{"kwok/schedulerconfig", []string{"agents/live"}, noGorgonia},
-	{"kwok/profile", []string{"envs", "models", "kwok"}, noGorgonia}, // models for atomic files
-	{"kwok/bsp", []string{"envs", "models", "kwok"}, noGorgonia},     // likewise
+	{"kwok/profile", []string{"envs", "models", "kwok"}, noGorgonia}, // for atomic files
+	{"kwok/bsp", []string{"envs", "models", "kwok"}, noGorgonia},     // for atomic files
 	{"clients/go", []string{"envs", "server/wire"}, noGorgonia},
 	{"deploy", nil, core},
 	{"tools", nil, core},
@@ -109,8 +109,8 @@ var rules = []rule{
 	{"tools/benchresets", []string{"envs"}, core},
 }
 
-// siblings are folders whose packages may not import each other: one environment does not
-// know another, nor one algorithm or command another, except for the shared packages named here.
+// siblings are folders whose packages may not import each other, except for the shared packages listed here.
+// One environment does not know another, nor one algorithm or command another.
 var siblings = map[string][]string{
 	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
 	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "qlearning", "evaluation", "imitation", "live", "offline", "trained"},
@@ -119,8 +119,8 @@ var siblings = map[string][]string{
 	"trainer/command": {},
 }
 
-// above lists the packages that may import their siblings: lists of all, readers of models of any
-// algorithm, and shared code of tests.
+// above lists the packages that may import their siblings: lists of all environments or algorithms, readers of
+// all models, and shared code of tests.
 var above = []string{"envs/all", "envs/lra/lratest", "agents/algorithms", "agents/live", "agents/trained", "agents/subscheduler", "trainer/command/all"}
 
 type pkg struct {
@@ -160,7 +160,7 @@ func list() ([]pkg, error) {
 	}
 }
 
-// check returns a line for each forbidden edge.
+// check returns a line for each forbidden import.
 func check(pkgs []pkg) []string {
 	var bad []string
 	for _, p := range pkgs {
@@ -219,7 +219,7 @@ func forbidden(r rule, folder, imp string) string {
 	return r.under + " may import " + strings.Join(r.own, ", ") + " of this module"
 }
 
-// child returns the name of the folder directly below parent that holds folder, or "".
+// child returns the name of the folder directly below parent that contains folder, or "".
 func child(parent, folder string) string {
 	below, ok := strings.CutPrefix(folder, parent+"/")
 	if !ok {

@@ -1,9 +1,10 @@
-// Command modulezip writes this module to a folder as a Go proxy would serve it, so that `go install` can be tried
+// Command modulezip writes this module to a folder as a Go proxy serves it, so that `go install` can be tried
 // before a version is published.
 //
 // Usage: go run ./tools/modulezip FOLDER VERSION
 //
-// It packs the files that git tracks, with their changes. Then GOPROXY=file://FOLDER serves the version.
+// It packs the files that git tracks, with their uncommitted changes. GOPROXY=file://FOLDER then serves the
+// version.
 package main
 
 import (
@@ -34,8 +35,8 @@ func main() {
 	}
 }
 
-// write puts the files of one version of the module at root below proxy. The error names a directive of go.mod with which
-// `go install` refuses a module.
+// write adds one version of the module at root to the folder proxy. It returns an error if go.mod has a
+// directive with which `go install` refuses the module.
 func write(root, proxy, version string) error {
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
@@ -64,7 +65,7 @@ func write(root, proxy, version string) error {
 	info, err := json.Marshal(struct {
 		Version string
 		Time    time.Time
-	}{version, time.Now().UTC()}) // proxies say when a version was published
+	}{version, time.Now().UTC()}) // proxies report when a version was published
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (f file) Path() string                 { return f.name }
 func (f file) Lstat() (fs.FileInfo, error)  { return os.Lstat(filepath.Join(f.root, f.name)) }
 func (f file) Open() (io.ReadCloser, error) { return os.Open(filepath.Join(f.root, f.name)) }
 
-// tracked returns the files that git tracks at root and that are there. Package zip leaves those of other modules out.
+// tracked returns the files at root that git tracks and that exist. Package zip omits those of other modules.
 func tracked(root string) ([]zip.File, error) {
 	cmd := exec.Command("git", "ls-files", "-z")
 	cmd.Dir = root

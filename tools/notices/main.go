@@ -1,11 +1,10 @@
-// Command notices collects the licences of the modules that programs are built from, and fails if
-// one is missing or is not on the list of those that are compatible with Apache-2.0.
+// Command notices collects the licences of the modules that programs are built from. It fails if a licence is
+// missing or is not on the list of those that are compatible with Apache-2.0.
 //
 // Usage: go run ./tools/notices [-C folder] [-tags list] [-o file] [packages]
 //
-// It reads the modules from the build of the packages for each system of the releases. The file has
-// every licence and NOTICE once, after the modules that have it. Without -o it prints a table of
-// modules and licences.
+// It reads the modules from the build of the packages for each system of the releases. The file contains every
+// licence and NOTICE once, below the list of its modules. Without -o it prints a table of modules and licences.
 package main
 
 import (
@@ -27,32 +26,32 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// allowed are the SPDX ids of licences that a program under Apache-2.0 may contain.
+// allowed holds the SPDX ids of licences that a program under Apache-2.0 may contain.
 var allowed = map[string]bool{
 	"0BSD": true, "Apache-2.0": true, "BSD-2-Clause": true, "BSD-2-Clause-Views": true, "BSD-3-Clause": true,
 	"CC0-1.0": true, "ISC": true, "MIT": true, "OFL-1.1": true, "Unlicense": true, "Zlib": true,
 	"BSL-1.0": true, "FTL": true, "HPND": true, "NCSA": true,
-	"CC-BY-4.0": true, // of svgo; the notices give its attribution
-	"MPL-2.0":   true, // of files, which are used as they are
+	"CC-BY-4.0": true, // of svgo; the notices contain its attribution
+	"MPL-2.0":   true, // of unmodified files
 }
 
-// A choice replaces what the files in a module's folder say.
+// A choice overrides the licence that the files in a module's folder show.
 type choice struct {
 	id    string // of the licence
 	files []string
 }
 
-// choices are modules of which a person has read the terms.
+// choices lists modules whose terms a person has read.
 var choices = map[string]choice{
-	// One of the FreeType licence and GPL-2.0, as the user prefers.
+	// The FreeType licence or GPL-2.0, as the user prefers.
 	"github.com/golang/freetype": {"FTL", []string{"LICENSE", "licenses/ftl.txt"}},
-	// LICENSE.txt also has the licences of C++ libraries, OpenSSL's among them, which no Go package contains.
+	// LICENSE.txt also has the licences of C++ libraries such as OpenSSL, which no Go package contains.
 	"github.com/apache/arrow/go/arrow": {"Apache-2.0", []string{"LICENSE.txt"}},
-	// LICENSE.docs, of CC-BY-SA-4.0, is for its documents, which no program contains.
+	// LICENSE.docs, with CC-BY-SA-4.0, applies to its documents, which no program contains.
 	"github.com/opencontainers/go-digest": {"Apache-2.0", []string{"LICENSE"}},
 }
 
-// systems are those of the releases; a module may be part of one only.
+// systems are the systems of the releases; some modules are built for only one.
 var systems = []string{"linux", "darwin", "windows"}
 
 // licenceFile matches names of files with licences and notices.
@@ -99,8 +98,8 @@ func run(folder, tags, out string, patterns []string, stdout io.Writer) error {
 	return os.WriteFile(out, []byte(render(texts)), 0o644)
 }
 
-// modulesOf returns the modules of the packages' builds except this repository's, and folders that it embeds with a
-// licence, by path.
+// modulesOf returns the modules of the packages' builds except those of this repository, and the folders with a
+// licence that it embeds, by path.
 func modulesOf(folder, tags string, patterns []string) ([]module, error) {
 	found := map[string]module{}
 	for _, system := range systems {
@@ -127,7 +126,7 @@ func modulesOf(folder, tags string, patterns []string) ([]module, error) {
 				found[m.Path] = *m
 				continue
 			}
-			for _, file := range p.EmbedFiles { // of data that others made, and that a package of ours embeds
+			for _, file := range p.EmbedFiles { // third-party data that a package of this repository embeds
 				if folder := filepath.Dir(file); licenceFile.MatchString(filepath.Base(file)) {
 					name := p.ImportPath + "/" + filepath.ToSlash(folder)
 					found[name] = module{Path: name, Dir: filepath.Join(p.Dir, folder)}
@@ -138,14 +137,14 @@ func modulesOf(folder, tags string, patterns []string) ([]module, error) {
 	return slices.SortedFunc(maps.Values(found), func(a, b module) int { return strings.Compare(a.Path, b.Path) }), nil
 }
 
-// A text is a licence or a notice with the modules that it belongs to.
+// A text is a licence or a notice with its modules.
 type text struct {
 	modules []string
 	content string
 }
 
-// collect returns the texts in the order of their first modules, and a row for each module. Its
-// error names every module without a licence, or with one that is not allowed.
+// collect returns the texts in the order of their first modules, and a row for each module. The error names
+// every module without a licence, or with one that is not allowed.
 func collect(modules []module) (texts []*text, rows []string, err error) {
 	byHash := map[[32]byte]*text{}
 	var bad []error
@@ -209,7 +208,7 @@ func licences(m module) (ids, contents []string, err error) {
 	return slices.Sorted(maps.Keys(found)), contents, nil
 }
 
-// clean returns a text as UTF-8, with Unix' ends of lines. What is not UTF-8 is taken as Latin-1.
+// clean returns a text as UTF-8 with Unix line endings. It reads other encodings as Latin-1.
 func clean(data []byte) string {
 	s := string(data)
 	if !utf8.Valid(data) {
@@ -222,7 +221,7 @@ func clean(data []byte) string {
 	return strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
 }
 
-// render returns the file of notices.
+// render returns the contents of the notices file.
 func render(texts []*text) string {
 	var b strings.Builder
 	b.WriteString("This program contains software of others. Their licences and notices follow.\n")

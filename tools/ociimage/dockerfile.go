@@ -29,7 +29,7 @@ type copied struct {
 	owner    owner
 }
 
-// parse reads a Dockerfile. It rejects every instruction that it cannot carry out.
+// parse reads a Dockerfile. It rejects every instruction that it does not support.
 func parse(text string) (recipe, error) {
 	var r recipe
 	scratch := false

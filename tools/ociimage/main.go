@@ -1,9 +1,11 @@
 // Command ociimage writes an image for several platforms as an OCI archive, without a container engine.
 //
-// Usage: go -C tools/ociimage run . -o FILE.tar -date 2030-01-02T03:04:05Z [-label key=value] linux/amd64=FOLDER …
+// Usage: go -C tools/ociimage run . -o FILE.tar -date 2030-01-02T03:04:05Z [-label key=value]
+// linux/amd64=FOLDER …
 //
-// Each folder is the context of a Dockerfile of this repository: FROM scratch, then COPY, USER and ENTRYPOINT. All
-// times in the image are the date, and owners are those of the Dockerfile, so that equal files give equal bytes.
+// Each folder is the context of a Dockerfile of this repository: FROM scratch, then COPY, USER and ENTRYPOINT.
+// All times in the image are the date, and owners are those of the Dockerfile, so that equal files give equal
+// bytes.
 package main
 
 import (
@@ -45,7 +47,7 @@ func main() {
 	}
 }
 
-// run writes the archive of the images of the folders, which args name as PLATFORM=FOLDER.
+// run writes the archive with the images of the folders. args name them as PLATFORM=FOLDER.
 func run(out, date string, labels map[string]string, args []string) error {
 	at, err := time.Parse(time.RFC3339, date)
 	if err != nil {
@@ -131,11 +133,11 @@ func pack(dir, out string, at time.Time) (err error) {
 	return w.Close()
 }
 
-// An owner is a user and a group by their numbers.
+// An owner is a numeric user and group id.
 type owner struct{ uid, gid int }
 
-// addTree writes a file, or a folder with all that it holds, under the name `as`. "" is the root of the archive, of
-// which only the contents are written.
+// addTree writes a file, or a folder with its contents, under the name `as`. For "", the root of the archive,
+// it writes only the contents.
 func addTree(w *tar.Writer, fsys fs.FS, name, as string, o owner, at time.Time) error {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 )
 
-// algorithmPages writes a page for each algorithm of the table.
+// algorithmPages writes a page for each algorithm.
 func algorithmPages(_ context.Context, out pages) error {
 	index := &page{}
 	index.printf("# Algorithms\n\nMade from the table of package [`agents/algorithms`](/agents/algorithms/algorithms.go). " +
@@ -104,7 +104,7 @@ func hyperparameters(v reflect.Value) (rows [][]string, err error) {
 	return rows, nil
 }
 
-// fieldDocs returns the comments of a struct's fields, above them or beside them, by the fields' names.
+// fieldDocs returns the comments of a struct's fields, above or beside them, by field name.
 func fieldDocs(t reflect.Type) (map[string]string, error) {
 	files, err := parseFolder(strings.TrimPrefix(t.PkgPath(), module))
 	if err != nil {
@@ -128,7 +128,7 @@ func fieldDocs(t reflect.Type) (map[string]string, error) {
 	return docs, nil
 }
 
-// parseFolder parses the Go files of a folder but its tests.
+// parseFolder parses the Go files of a folder except its tests.
 func parseFolder(folder string) (files []*ast.File, err error) {
 	names, err := fs.Glob(os.DirFS(folder), "*.go")
 	for _, name := range names {

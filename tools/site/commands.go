@@ -67,7 +67,7 @@ func commandPage(c *cobra.Command) ([]byte, error) {
 	if err := doc.GenMarkdown(c, &text); err != nil {
 		return nil, err
 	}
-	// Long texts of commands indent what a terminal shows as it is.
+	// Long texts of commands indent preformatted lines.
 	page := deeper.ReplaceAll(text.Bytes(), []byte("$1 "))
 	page = shellTab.ReplaceAll(page, nil)
 	return bytes.Replace(page, []byte("## SEE ALSO"), []byte("## See also"), 1), nil

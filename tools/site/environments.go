@@ -20,10 +20,11 @@ import (
 
 const module = "github.com/kubernasium/kubernasium/"
 
-// renderSteps is the number of steps after which an environment is shown.
+// renderSteps is the number of steps before an environment is rendered.
 const renderSteps = 40
 
-// environments writes a page for each environment. The page of an original describes its twin on an API server.
+// environments writes a page for each environment. The page of an original also describes its twin on an API
+// server.
 func environments(ctx context.Context, out pages) error {
 	scores, err := readmeScores()
 	if err != nil {
@@ -120,7 +121,7 @@ func environment(ctx context.Context, out pages, s *envs.Spec, scores [][]string
 	return p.String(), nil
 }
 
-// readmeOf returns the README in the folder of s's options, or above it.
+// readmeOf returns the README in the folder of s's options, or in the nearest folder above.
 func readmeOf(s *envs.Spec) (string, error) {
 	folder := strings.TrimPrefix(reflect.TypeOf(s.Options).Elem().PkgPath(), module)
 	for ; folder != "envs" && folder != "."; folder = path.Dir(folder) {
@@ -177,7 +178,7 @@ func options(s *envs.Spec) (rows [][]string) {
 	return rows
 }
 
-// tuned says where `trainer tune` searches a parameter.
+// tuned describes where `trainer tune` searches a parameter.
 func tuned(a envs.Parameter) string {
 	switch {
 	case len(a.Choices) > 0:
@@ -238,7 +239,7 @@ func bounds(b space.Bounds) string {
 	return strings.Join(words, ", ")
 }
 
-// render shows an episode of the first baseline that is no oracle: as a picture, or else as text.
+// render shows an episode of the first baseline that is not an oracle, as a picture or else as text.
 func render(ctx context.Context, out pages, p *page, v *envs.Vec, s *envs.Spec) error {
 	if len(s.RenderModes) == 0 {
 		return nil

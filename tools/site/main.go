@@ -1,7 +1,7 @@
-// Command site writes the generated pages of the site of documents as Markdown: one for each environment, from its
-// Spec; for each command of trainer and server, from cobra; for each algorithm, from its Config; and the list of Go
-// packages. tools/site/build.py makes HTML of them and of the repository's documents. Links are written as from the
-// repository's root, with a slash before them.
+// Command site writes the generated pages of the documentation site as Markdown: one for each environment, from
+// its Spec; for each command of trainer and server, from cobra; for each algorithm, from its Config; and the
+// list of Go packages. tools/site/build.py makes HTML from them and from the repository's documents. Links are
+// relative to the repository's root, and begin with a slash.
 //
 // Usage: go run ./tools/site --out FOLDER, in the repository's root
 package main
@@ -31,10 +31,10 @@ func main() {
 	}
 }
 
-// pages is the folder that the pages are written to.
+// pages is the output folder.
 type pages string
 
-// write makes a file of the folder.
+// write writes a file into the folder.
 func (p pages) write(name string, content []byte) error {
 	path := filepath.Join(string(p), filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -56,8 +56,7 @@ func (p *page) section(heading string, columns []string, rows [][]string) {
 	}
 }
 
-// table writes a table; a column whose name begins with > is aligned to the right, and one in which all cells are
-// empty is left out.
+// table writes a table. A column whose name begins with > is right-aligned; a column of empty cells is omitted.
 func (p *page) table(columns []string, rows [][]string) {
 	filled := func(c int) bool { return slices.ContainsFunc(rows, func(r []string) bool { return r[c] != "" }) }
 	line := func(cell func(int) string) {
@@ -86,12 +85,12 @@ func (p *page) list(columns []string, rows [][]string, names []string) {
 	p.printf("\n```{toctree}\n:hidden:\n\n%s\n```\n", strings.Join(names, "\n"))
 }
 
-// plain escapes what Markdown would take for a mark in a sentence that is none.
+// plain escapes Markdown in a plain sentence.
 func plain(s string) string {
 	return strings.NewReplacer("*", `\*`, "_", `\_`, "<", "&lt;", "[", `\[`, "`", "\\`").Replace(s)
 }
 
-// code writes s as a code span, and nothing as nothing.
+// code returns s as a code span, or "" for "".
 func code(s string) string {
 	if s == "" {
 		return ""

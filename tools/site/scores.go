@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	colours = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]") // of text for a terminal
+	colours = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]") // escape codes of a terminal
 	scored  = regexp.MustCompile("^\\| `([^`]+)`")
 	link    = regexp.MustCompile(`\]\(([^)#:]+)`)
 )
 
-// readmeScores returns the table of scores of README.md by id: the header, then the rows of that id. A row that
+// readmeScores returns the table of scores in README.md by id: the header, then the rows of that id. A row that
 // begins with … belongs to the id above it.
 func readmeScores() (map[string][][]string, error) {
 	text, err := os.ReadFile("README.md")
@@ -53,7 +53,7 @@ func cells(line string) []string {
 	return all
 }
 
-// fromRoot writes the relative links of a text of the given folder as from the repository's root.
+// fromRoot makes the relative links of a text in folder relative to the repository's root.
 func fromRoot(text, folder string) string {
 	return link.ReplaceAllStringFunc(text, func(m string) string { return "](/" + path.Join(folder, m[2:]) })
 }

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package powerfs is a file system in memory that loses what was not synced when its power fails: data of files that
-// nobody called fsync for, and names in folders likewise. It shows whether a program's files survive a power loss.
+// Package powerfs is a file system in memory with simulated power losses. A power loss discards the data of
+// files without fsync, and names in folders likewise. It shows whether a program's files survive.
 package powerfs
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A Loss says what a power loss leaves of what was not synced.
+// A Loss defines which unsynced changes survive a power loss.
 type Loss int
 
 const (
-	// Strict leaves nothing: neither data nor names, as POSIX permits.
+	// Strict keeps none, neither data nor names, as POSIX permits.
 	Strict Loss = iota
-	// Names leaves new names and renames, and no data: files appear that are empty. So file systems do that keep a
-	// journal of names alone.
+	// Names keeps new names and renames, but no data, so that empty files appear. File systems that journal
+	// only metadata behave so.
 	Names
 )
 
@@ -46,11 +46,11 @@ type node struct {
 	folder  bool
 	data    []byte
 	synced  []byte           // the data at the last fsync
-	entries map[string]*node // of a folder at its last fsync
+	entries map[string]*node // of a folder, at its last fsync
 }
 
-// Mount mounts a file system with the contents of a folder, all of them synced, at an empty one. After that many
-// changes its power fails; 0 is never. It needs root and /dev/fuse.
+// Mount mounts a file system at an empty folder, with the contents of another folder, all synced. Its power
+// fails after the given number of changes; 0 is never. It needs root and /dev/fuse.
 func Mount(at, contents string, changes int) (*FS, error) {
 	f := &FS{left: changes, failed: make(chan struct{})}
 	f.root = f.newNode(true)
@@ -65,7 +65,7 @@ func Mount(at, contents string, changes int) (*FS, error) {
 		return f, nil
 	}
 	if err := f.load(f.root, contents); err != nil {
-		_ = server.Unmount() // the other error says more
+		_ = server.Unmount() // the first error explains more
 		return nil, err
 	}
 	return f, nil
@@ -109,20 +109,20 @@ func (f *FS) load(in *node, dir string) error {
 	return nil
 }
 
-// Failed is closed when the power fails. From then on every request gets an error.
+// Failed is closed when the power fails. From then on every request returns an error.
 func (f *FS) Failed() <-chan struct{} { return f.failed }
 
-// Changes returns how many requests have changed something or synced it.
+// Changes returns the number of requests that have changed or synced something.
 func (f *FS) Changes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ops
 }
 
-// Unmount ends the file system. No program may use it.
+// Unmount unmounts the file system. No program may be using it.
 func (f *FS) Unmount() error { return f.server.Unmount() }
 
-// Image writes to a folder what a power loss leaves.
+// Image writes the contents that survive a power loss to a folder.
 func (f *FS) Image(dir string, loss Loss) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func (n *node) image(dir string, loss Loss) error {
 	return nil
 }
 
-// now returns the entries of a folder.
+// now returns the current entries of a folder.
 func (n *node) now() map[string]*node {
 	entries := map[string]*node{}
 	for name, child := range n.Children() {
@@ -161,8 +161,8 @@ func (n *node) now() map[string]*node {
 	return entries
 }
 
-// Synced returns the names that folders have kept by fsync, of files that match a pattern of [filepath.Match], in
-// whatever folder. A program may rely on them.
+// Synced returns the names of files, in any folder, that fsync of the folder has made durable and that match a
+// pattern of [filepath.Match]. A program may rely on them.
 func (f *FS) Synced(pattern string) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,7 +184,7 @@ func (f *FS) Synced(pattern string) []string {
 	return found
 }
 
-// change counts a change, and reports an error if the power has failed.
+// change counts a change, and returns an error if the power has failed.
 func (f *FS) change() syscall.Errno {
 	if f.dark {
 		return syscall.EIO

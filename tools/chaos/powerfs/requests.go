@@ -10,7 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// What the kernel asks of nodes.
+// Requests of the kernel to nodes.
 var (
 	_ fs.NodeCreater   = (*node)(nil)
 	_ fs.NodeMkdirer   = (*node)(nil)
@@ -130,7 +130,7 @@ func (n *node) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	return err
 }
 
-// Flush implements [fs.NodeFlusher]. It syncs nothing, as close does not.
+// Flush implements [fs.NodeFlusher]. It syncs nothing, as close syncs nothing.
 func (n *node) Flush(context.Context, fs.FileHandle) syscall.Errno { return 0 }
 
 // Getattr implements [fs.NodeGetattrer].

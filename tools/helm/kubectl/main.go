@@ -1,4 +1,4 @@
-// Command kubectl is kubectl, in the version of the control plane, for tests of documented commands.
+// Command kubectl is kubectl in the version of the control plane. Tests of documented commands use it.
 package main
 
 import (

@@ -19,8 +19,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// faces sends bodies of 32 MB and requests of foreign pages to every path of the server.
-func faces(p *probe) {
+// httpRequests sends bodies of 32 MB, and requests of foreign pages, to every path of the server.
+func httpRequests(p *probe) {
 	const size, mostMB, mostCPU = 32 << 20, 500, 2.0
 	s := p.serve("", "--board")
 	if s == nil {
@@ -90,14 +90,14 @@ func call(p *probe, s *server, method, path, body, kind string, h http.Header) (
 	}
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
-		return 0, err // the server may have closed before the whole body came
+		return 0, err // the server may have closed the connection before it has the whole body
 	}
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
 	return resp.StatusCode, err
 }
 
-// badFiles names what is no readable file in every option that names one.
+// badFiles passes unreadable files in every option that names a file.
 func badFiles(p *probe) {
 	const within = 100 * time.Millisecond
 	fifo, long, garbage := filepath.Join(p.dir, "fifo"), filepath.Join(p.dir, "long"), filepath.Join(p.dir, "garbage.csv")
