@@ -1,5 +1,5 @@
-// Package apiserver connects commands to a Kubernetes API server: one that flags name, or a control
-// plane that they start.
+// Package apiserver connects commands to a Kubernetes API server: one that flags select, or a control plane
+// that the commands start.
 package apiserver
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
-// Flags adds the flags that choose a control plane.
+// Flags adds the flags that select a control plane.
 func Flags(cmd *cobra.Command, o *kwok.Options) {
 	cmd.Flags().StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the control plane (default: that of "+kwok.KubeconfigVariable+", or in a pod its service account)")
 	cmd.Flags().BoolVar(&o.AllowRealNodes, "allow-real-nodes", false, "use a control plane that has nodes which are not KWOK's")
@@ -30,7 +30,7 @@ func Start(ctx context.Context, o launch.Options) (*launch.ControlPlane, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) // they are read at the start
+	defer os.RemoveAll(dir) // the control plane reads them at its start
 	files, err := stages.Write(dir)
 	if err != nil {
 		return nil, err

@@ -7,12 +7,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CommandLine returns the command, after its parents, with the flags that were given and that
-// change its result.
+// CommandLine returns the command and its parents, with the given flags that change its result.
 func CommandLine(cmd *cobra.Command) string {
 	words := strings.Fields(cmd.CommandPath())
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !f.Changed { // a file whose settings stand here in its place
+		if !f.Changed { // the flag names a file whose settings appear here instead
 			return
 		}
 		switch f.Name {
@@ -38,5 +37,5 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// CommandKey is the key in a checkpoint's metadata of the command that trained it.
+// CommandKey is the key in a checkpoint's metadata for the command that trained it.
 const CommandKey = "command"

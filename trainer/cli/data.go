@@ -8,8 +8,8 @@ import (
 // DataVariable names the environment variable with the folder of public data.
 const DataVariable = "KUBERNASIUM_DATA"
 
-// DataFolder returns the folder of public data: the environment variable's, or ../shared/data
-// beside the module's root if it is there, or "".
+// DataFolder returns the folder of public data: the environment variable's value, or else ../shared/data beside
+// the module's root if it exists, or "".
 func DataFolder() string {
 	if dir := os.Getenv(DataVariable); dir != "" {
 		return dir

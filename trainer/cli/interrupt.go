@@ -11,15 +11,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ErrInterrupted is wrapped by the error of a command that a signal ended. The error says what was
-// saved and how to resume.
+// ErrInterrupted is wrapped by the error of a command that a signal ended. The error's text says what was saved
+// and how to resume.
 var ErrInterrupted = errors.New("interrupted")
 
 // StatusInterrupted is the exit status of a command that a signal ended, as in shells after SIGINT.
 const StatusInterrupted = 130
 
-// Main runs the command line of this process, until SIGINT or SIGTERM interrupts it, and
-// returns the exit status. A second signal ends the process at once.
+// Main runs the command line of this process until it ends or SIGINT or SIGTERM interrupts it, and returns the
+// exit status. A second signal ends the process at once.
 func Main(root *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -48,9 +48,8 @@ func Execute(ctx context.Context, root *cobra.Command) error {
 	return fmt.Errorf("%w: nothing is saved, and the same command starts over (%w)", ErrInterrupted, err)
 }
 
-// Computed returns the result of f, or the error of ctx as soon as ctx ends. Then f continues to
-// run until the process ends, so it must write no file. Computed is for computations that do not
-// watch ctx.
+// Computed returns the result of f, or the error of ctx as soon as ctx ends. In the latter case f runs on until
+// the process ends, so it must write no file. Computed is for computations that do not watch ctx.
 func Computed[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -21,7 +21,7 @@ func PrintJSON(cmd *cobra.Command, v any) error {
 	return enc.Encode(v)
 }
 
-// Print writes the command's result: with --json v as its document, else what text writes.
+// Print writes the command's result: v as JSON with --json, or else the output of text.
 func Print(cmd *cobra.Command, v any, text func(io.Writer) error) error {
 	if WantJSON(cmd) {
 		return PrintJSON(cmd, v)
@@ -29,7 +29,7 @@ func Print(cmd *cobra.Command, v any, text func(io.Writer) error) error {
 	return text(cmd.OutOrStdout())
 }
 
-// Printf is Print with a text by a format.
+// Printf is Print with a format instead of text.
 func Printf(cmd *cobra.Command, v any, format string, args ...any) error {
 	return Print(cmd, v, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format, args...)

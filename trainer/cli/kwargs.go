@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ParseKwargs reads arguments of the form key:value, the value being YAML: a number, true or
-// false, a word, or a list such as [64, 64].
+// ParseKwargs reads arguments of the form key:value. The value is YAML: a number, true or false, a word, or a
+// list such as [64, 64].
 func ParseKwargs(flag string, args []string) (map[string]any, error) {
 	kwargs := map[string]any{}
 	for _, arg := range args {
@@ -22,14 +22,14 @@ func ParseKwargs(flag string, args []string) (map[string]any, error) {
 			return nil, fmt.Errorf("--%s %q: the value is no YAML: %w", flag, arg, err)
 		}
 		if _, isMap := value.(map[string]any); isMap || value == nil {
-			value = text // such as a path with a colon and a blank, or nothing
+			value = text // such as a path with a colon and a blank, or an empty text
 		}
 		kwargs[key] = value
 	}
 	return kwargs, nil
 }
 
-// ParseEnvKwargs reads the arguments of --env-kwargs and of --eval-env-kwargs; the latter win.
+// ParseEnvKwargs reads the arguments of --env-kwargs and of --eval-env-kwargs; the latter take precedence.
 func ParseEnvKwargs(given, evaluate []string) (map[string]any, error) {
 	kwargs, err := ParseKwargs("env-kwargs", given)
 	if err != nil {
@@ -39,7 +39,7 @@ func ParseEnvKwargs(given, evaluate []string) (map[string]any, error) {
 	return MergeKwargs(kwargs, later), err
 }
 
-// MergeKwargs returns the union of the maps; later ones win.
+// MergeKwargs returns the union of the maps; later ones take precedence.
 func MergeKwargs(layers ...map[string]any) map[string]any {
 	all := map[string]any{}
 	for _, l := range layers {

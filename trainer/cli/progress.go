@@ -14,8 +14,8 @@ type SumProgress struct {
 	steps []int64 // of each training
 }
 
-// NewSumProgress returns the progress of several trainings in bar; steps holds the timesteps that
-// each has made.
+// NewSumProgress returns the progress of several trainings in bar; steps holds the timesteps that each has
+// already made.
 func NewSumProgress(bar *tracking.ProgressBar, steps []int64) *SumProgress {
 	return &SumProgress{bar: bar, steps: steps}
 }
@@ -23,7 +23,7 @@ func NewSumProgress(bar *tracking.ProgressBar, steps []int64) *SumProgress {
 // Part returns the progress of training i.
 func (s *SumProgress) Part(i int) *PartProgress { return &PartProgress{s, i} }
 
-// PartProgress is the progress of one of several trainings.
+// PartProgress is the progress of one training among several.
 type PartProgress struct {
 	sum *SumProgress
 	i   int
@@ -32,7 +32,7 @@ type PartProgress struct {
 // Episode reports the return of an episode.
 func (p *PartProgress) Episode(ret float64) { p.sum.bar.Episode(ret) }
 
-// Update reports the timesteps that the training has made.
+// Update reports the total timesteps of the training.
 func (p *PartProgress) Update(step int64) {
 	p.sum.mu.Lock()
 	defer p.sum.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package cli holds the common parts of the trainer's commands: the root command, options
-// key:value, JSON output, numbers in tables, the progress of several trainings, interrupts and exit
-// statuses, and the folder of public data.
+// Package cli holds the common parts of the trainer's commands: the root command, key:value options, JSON
+// output, numbers in tables, the progress of several trainings, interrupts, exit statuses, and the folder of
+// public data.
 package cli
 
 import (

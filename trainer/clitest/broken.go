@@ -11,7 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// brokenOptions say what breaks in which step of which environment's episode.
+// brokenOptions define which value fails, in which step of an episode and in which environment.
 type brokenOptions struct {
 	What  string `opt:"what" doc:"reward, observation or huge"`
 	After int    `opt:"after" doc:"steps of the environment before it breaks; 0 is never"`
@@ -19,13 +19,13 @@ type brokenOptions struct {
 	Limit int    `opt:"limit" doc:"steps of an episode"`
 }
 
-// broken is a task of endless episodes that gives a NaN in the third environment only.
+// broken is a task with endless episodes that returns a NaN in the third environment only.
 type broken struct {
 	brokenOptions
 	index, k int
 }
 
-// BrokenSteps counts the steps of all of them.
+// BrokenSteps counts the steps of all broken tasks.
 var BrokenSteps atomic.Int64
 
 func init() {
@@ -61,7 +61,7 @@ func (t *broken) Apply(context.Context, cluster.Cluster, []float32) (envs.Outcom
 		o.Reward = math.NaN()
 	}
 	if t.now() && t.k == t.After && t.What == "huge" {
-		o.Reward = 1e300 // a number, but none as a float32, and so is the loss
+		o.Reward = 1e300 // a finite number, but infinite as a float32, and so is the loss
 	}
 	return o, nil
 }

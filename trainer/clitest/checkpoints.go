@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// Checkpoints returns the checkpoints of a folder before end timesteps, by timesteps.
+// Checkpoints returns the checkpoints of a folder before end timesteps, sorted by timesteps.
 func Checkpoints(t *testing.T, dir string, end int) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "rl_model_*_steps.safetensors"))

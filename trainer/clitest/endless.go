@@ -10,14 +10,14 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// endless is a task whose episodes have no end but their option's.
+// endless is a task whose episodes end only at the step limit of its options.
 type endless struct{ steps int }
 
 type endlessOptions struct {
 	Steps int `opt:"steps" doc:"of an episode"`
 }
 
-// EndlessSteps counts the steps of all of them.
+// EndlessSteps counts the steps of all endless tasks.
 var EndlessSteps atomic.Int64
 
 func init() {

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking/trackingtest"
 )
 
-// CheckPNG fails the test unless the file is a picture of that height.
+// CheckPNG fails the test unless the file is an image of the given height.
 func CheckPNG(t *testing.T, path string, height int) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -26,7 +26,7 @@ func CheckPNG(t *testing.T, path string, height int) {
 	}
 }
 
-// Events returns the events of a folder's one event file.
+// Events returns the events of the only event file in a folder.
 func Events(t *testing.T, dir string) []trackingtest.Event {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))

@@ -1,4 +1,4 @@
-// Package clitest runs command lines in tests, and has environments that break or never end, for the tests
+// Package clitest runs command lines in tests, and registers environments that fail or never end, for the tests
 // of commands.
 package clitest
 
@@ -16,7 +16,7 @@ import (
 // Root makes the command line that the tests of a package run.
 type Root func() *cobra.Command
 
-// Execute runs the command line with args and returns what it prints.
+// Execute runs the command line with args and returns its output.
 func (r Root) Execute(t *testing.T, ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errOut bytes.Buffer

@@ -13,14 +13,14 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// countdown is a context that ends when it has been asked left times whether it has ended. Commands
-// that ask at each piece of their work are interrupted there, however fast they are.
+// countdown is a context that ends after its Err was called a number of times. It interrupts commands that
+// check for each piece of work, however fast they are.
 type countdown struct {
 	context.Context
 	left atomic.Int64
 }
 
-// EndsAfter returns a context that ends after Err was called asked times.
+// EndsAfter returns a context that ends after the given number of calls of Err.
 func EndsAfter(t *testing.T, asked int64) context.Context {
 	t.Helper()
 	c := &countdown{Context: t.Context()}
@@ -36,8 +36,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// Interrupted runs the command line until ctx ends it. Its error must be an interrupt's and match the pattern,
-// whose groups Interrupted returns, with the standard output.
+// Interrupted runs the command line until ctx ends it. The error must be an interrupt and match the pattern.
+// Interrupted returns the pattern's groups and the standard output.
 func (r Root) Interrupted(t *testing.T, ctx context.Context, pattern string, args ...string) (groups []string, stdout string) {
 	t.Helper()
 	stdout, _, err := r.Execute(t, ctx, args...)
@@ -51,9 +51,9 @@ func (r Root) Interrupted(t *testing.T, ctx context.Context, pattern string, arg
 	return groups, stdout
 }
 
-// WithEpisodes returns how many trainings in the folder have finished an episode.
+// WithEpisodes returns the number of trainings in the folder that have finished an episode.
 func WithEpisodes(folder string) (trainings int) {
-	one, _ := filepath.Glob(filepath.Join(folder, "*", "*", "monitor.csv")) // the pattern is right
+	one, _ := filepath.Glob(filepath.Join(folder, "*", "*", "monitor.csv")) // the pattern is valid
 	many, _ := filepath.Glob(filepath.Join(folder, "*", "*", "seed_*", "monitor.csv"))
 	for _, path := range append(one, many...) {
 		if text, err := os.ReadFile(path); err == nil && strings.Count(string(text), "\n") > 2 {

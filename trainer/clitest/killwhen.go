@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// KillWhen kills a process as soon as met holds and, if it shares a journal, the journal is unlocked: other processes would
-// wait half a minute for the lock of a killed one.
+// KillWhen kills a process once met returns true and the journal that it shares, if any, is unlocked. Other
+// processes would wait half a minute for the lock of a killed one.
 func KillWhen(t *testing.T, cmd *exec.Cmd, journal string, met func() bool) {
 	t.Helper()
 	for end := time.Now().Add(Patience); ; time.Sleep(time.Millisecond) {
@@ -34,5 +34,5 @@ func KillWhen(t *testing.T, cmd *exec.Cmd, journal string, met func() bool) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // it was killed
 }

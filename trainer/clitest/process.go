@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Process starts a command line of the trainer in a process of its own, and returns it with its standard output.
+// Process starts a command line of the trainer in a separate process, and returns the process with its standard
+// output.
 func Process(t *testing.T, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	exe, err := os.Executable()

@@ -13,17 +13,17 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// Patience bounds what is waited for on a busy machine.
+// Patience limits waits on a busy machine.
 const Patience = 2 * time.Minute
 
-// ChildVariable makes this test binary the trainer itself.
+// ChildVariable makes this test binary run the trainer's command line.
 const ChildVariable = "KUBERNASIUM_TRAINER_CHILD"
 
-// PatientVariable makes signals that come before or after those that the trainer heeds do nothing, so
-// that a test can send one again and again once the process has said that it is patient.
+// PatientVariable makes the child ignore signals outside the time in which the trainer handles them. A test can
+// then send a signal repeatedly once the child has reported that it is patient.
 const PatientVariable = "KUBERNASIUM_TRAINER_PATIENT"
 
-// Main runs the tests of a package, or in the process of a child the command line.
+// Main runs the tests of a package or, in a child process, the command line.
 func (r Root) Main(m *testing.M) {
 	if os.Getenv(PatientVariable) != "" {
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
@@ -35,7 +35,7 @@ func (r Root) Main(m *testing.M) {
 	os.Exit(runTests(m))
 }
 
-// runTests keeps the tests from the kubeconfig of who runs them, to which `kwok up` adds.
+// runTests isolates the tests from the user's kubeconfig, to which `kwok up` adds contexts.
 func runTests(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "trainer")
 	if err != nil {
@@ -48,7 +48,7 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// CancelWhen returns a context that ends when met says so, or at last after patience.
+// CancelWhen returns a context that ends when met returns true, or after Patience at the latest.
 func CancelWhen(t *testing.T, met func() bool) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)

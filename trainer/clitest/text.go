@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// UntilText collects what is printed. It is safe for concurrent use.
+// UntilText collects output. It is safe for concurrent use.
 type UntilText struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
@@ -14,10 +14,10 @@ type UntilText struct {
 	then func()
 }
 
-// NewUntilText returns a writer that calls then at each write once text has been printed.
+// NewUntilText returns a writer that calls then at each write once the output contains text.
 func NewUntilText(text string, then func()) *UntilText { return &UntilText{text: text, then: then} }
 
-// String returns what was printed.
+// String returns the output so far.
 func (u *UntilText) String() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Header lines of Alibaba's trace of 2020, which its tables are published without.
+// paiHeaders holds the header lines of Alibaba's trace of 2020, whose tables are published without them.
 var paiHeaders = map[string]string{
 	"pai_machine_spec": "machine,gpu_type,cap_cpu,cap_mem,cap_gpu",
 	"pai_task_table":   "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type",
@@ -59,7 +59,7 @@ func helios(j *job) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	defer func() { _ = z.Close() }() // only read
+	defer func() { _ = z.Close() }() // opened only for reading
 	for _, cluster := range []string{"Earth", "Saturn", "Uranus", "Venus"} {
 		for _, file := range []string{"cluster_gpu_number.csv", "cluster_log.csv"} {
 			f, err := z.Open("data/" + cluster + "/" + file)
@@ -96,15 +96,15 @@ func alibaba(j *job) error {
 	return nil
 }
 
-// unpack calls read with the file member of an archive, whatever its folder is, and then reads the rest of the archive, whose
-// checksum is at its end.
+// unpack calls read with the named file of an archive, in whatever folder it is, and then reads the rest of the
+// archive, because the checksum is at its end.
 func (j *job) unpack(archive, member string, read func(io.Reader) error) error {
 	name := j.in(archive)
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // opened only for reading
 	z, err := gzip.NewReader(&untilDone{j.ctx, f})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -131,7 +131,7 @@ func (j *job) unpack(archive, member string, read func(io.Reader) error) error {
 	}
 }
 
-// untilDone ends with its context.
+// untilDone is a reader that ends with its context.
 type untilDone struct {
 	ctx context.Context
 	r   io.Reader

@@ -1,5 +1,5 @@
-// Package convert makes the files that environments read of published ones: of series, NPZ files and
-// archives. It never decodes pickled objects.
+// Package convert converts published files to files that environments read: series, NPZ files and archives. It
+// never decodes pickled objects.
 package convert
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// A Conversion makes the outputs of a data set. Paths in both folders are those of the manifest.
+// A Conversion produces the outputs of a data set. Paths in both folders are the manifest's.
 type Conversion struct {
 	Doc string
 	run func(c *job) error
 }
 
-// Conversions holds the conversions by the names that the manifest gives.
+// Conversions holds the conversions by the manifest's names.
 var Conversions = map[string]Conversion{
 	"nab":     {"cuts series of the Numenta Anomaly Benchmark into those that the tasks of gang have", nab},
 	"metis":   {"writes NPZ files of profiles and batches as CSV, and makes node tables and constraints of them", metis},
@@ -41,7 +41,7 @@ func Names() []string {
 	return names
 }
 
-// job is a conversion under way.
+// job is a running conversion.
 type job struct {
 	ctx      context.Context
 	from, to string
@@ -49,8 +49,8 @@ type job struct {
 	written  []string
 }
 
-// Run converts the files below from to files below to, and returns the paths that it wrote, with slashes. Each file
-// is replaced at once. warn reports what was left out.
+// Run converts the files below from to files below to, and returns the paths that it wrote, with slashes. It
+// replaces each file atomically. It calls warn with what it omits.
 func Run(ctx context.Context, name, from, to string, warn func(format string, args ...any)) ([]string, error) {
 	c, ok := Conversions[name]
 	if !ok {
@@ -64,7 +64,7 @@ func Run(ctx context.Context, name, from, to string, warn func(format string, ar
 	return j.written, err
 }
 
-// in returns the path of a file to read.
+// in returns the path of an input file.
 func (j *job) in(path string) string { return filepath.Join(j.from, filepath.FromSlash(path)) }
 
 // write writes a file.
@@ -83,5 +83,5 @@ func (j *job) write(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// errNoFiles is the error of a conversion that finds none of its files.
+// errNoFiles is the error of a conversion that finds none of its input files.
 var errNoFiles = errors.New("none of its files is there")

@@ -13,12 +13,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
-// metisProfiles are the published profiles: complete, and the partial ones from which a regressor predicts the rest.
+// metisProfiles lists the published profiles: the complete one, and the partial ones from which a regressor
+// predicts the rest.
 var metisProfiles = []struct {
 	file    string
 	rows    int
-	profile string // CSV file of it
-	table   string // node table made of it
+	profile string // CSV file made from it
+	table   string // node table made from it
 }{
 	{"0905-6435results-normed", 6435, "profile_full_6435", "node_table_true_6435"},
 	{"0905-2008results-median-normed", 2008, "profile_p20_2008", "node_table_p20"},
@@ -26,10 +27,10 @@ var metisProfiles = []struct {
 	{"1212-5792results-normed", 5792, "profile_p90_5792", "node_table_p90"},
 }
 
-// metisBatches are the sizes of the published batches that have so many containers.
+// metisBatches lists the sizes of the published batches that have the stated number of containers.
 var metisBatches = []int{200, 300, 400, 1000, 2000}
 
-// metis converts those of the files that are there. Latencies are published as pickled objects, and are left out.
+// metis converts the files that exist. Latencies are published as pickled objects, so it omits them.
 func metis(j *job) error {
 	found := 0
 	for _, p := range metisProfiles {
@@ -77,8 +78,8 @@ func metis(j *job) error {
 	return nil
 }
 
-// profile writes a profile as CSV, and the node table made of it: of the complete profile as measured, of the others by
-// regression.
+// profile writes a profile as CSV, and a node table from it: of the complete profile as measured, of the others
+// by regression.
 func (j *job) profile(path string, rows int, csv, table string) error {
 	measured, left, err := files.ReadThroughputsNPZ(path)
 	if err != nil {
@@ -104,8 +105,7 @@ func (j *job) profile(path string, rows int, csv, table string) error {
 	})
 }
 
-// writeTable writes the node table of a profile: as measured, if it has every state once, or
-// else as predicted.
+// writeTable writes the node table of a profile: as measured if it has every state once, or else as predicted.
 func writeTable(w io.Writer, measured []throughput.Measurement) error {
 	rps := map[lra.State]*[lra.NumApps]float64{}
 	for i := range measured {

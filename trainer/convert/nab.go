@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// part is a series of gang: rows of a series of the Numenta Anomaly Benchmark.
+// part is a series of gang, cut from the rows of a series of the Numenta Anomaly Benchmark.
 type part struct {
 	name     string
-	from, to int // rows, from 0
+	from, to int // range of rows, from 0
 	step     int
-	end      string // of the last line
+	end      string // line ending of the last line
 }
 
-// nabSeries are cut as Kube_Gang_Scheduling (E. Wang, 2021) has them, byte for byte. Of the temperatures, the last 263 rows
-// are in none.
+// nabSeries lists the series as Kube_Gang_Scheduling (E. Wang, 2021) has cut them, byte for byte. It uses all
+// but the last 263 rows of the temperatures.
 var nabSeries = []struct {
 	file  string
 	rows  int

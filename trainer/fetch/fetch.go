@@ -1,5 +1,5 @@
-// Package fetch downloads files over HTTP: it resumes, retries, verifies a digest, and replaces the file at
-// once when all of it is there.
+// Package fetch downloads files over HTTP. It resumes, retries, verifies a digest, and replaces the file
+// atomically when the download is complete.
 package fetch
 
 import (
@@ -19,19 +19,19 @@ import (
 
 // Errors that [Fetcher.File] wraps.
 var (
-	ErrDigest = errors.New("fetch: not the published file") // its size or digest is another
+	ErrDigest = errors.New("fetch: not the published file") // its size or digest differs
 	ErrStatus = errors.New("fetch: the server refused")     // a status that a retry does not change
 	ErrOnline = errors.New("fetch: the server cannot be reached")
 )
 
-// partOf and validatorOf name the files beside the one at path while it is downloaded: what has arrived, and what identifies
-// whether the rest is of the same file. They are hidden from readers of folders.
+// partOf and validatorOf name the two files beside path during its download: the bytes so far, and the
+// validator that identifies the version of the file. Readers of folders ignore these hidden files.
 func partOf(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".part")
 }
 func validatorOf(path string) string { return partOf(path) + ".etag" }
 
-// Want describes a file before its download.
+// Want describes a file to download.
 type Want struct {
 	Bytes  int64  // 0 if unknown
 	SHA256 string // hexadecimal; empty if unknown
@@ -48,7 +48,7 @@ func (w Want) String() string {
 	return fmt.Sprintf("%d bytes with sha256 %s", w.Bytes, w.SHA256)
 }
 
-// Got describes a file that has arrived.
+// Got describes a downloaded file.
 type Got struct {
 	Bytes   int64
 	SHA256  string
@@ -57,15 +57,15 @@ type Got struct {
 
 // A Fetcher downloads files. Its zero value works.
 type Fetcher struct {
-	Client   *http.Client                               // nil takes [NewClient]
-	Attempts int                                        // 0 takes 5; a resumed download counts as one
-	Stall    time.Duration                              // longest time without a byte; 0 takes a minute
-	Sleep    func(context.Context, time.Duration) error // between attempts; nil waits by the clock
-	Progress func(done, total int64)                    // total is 0 if unknown
+	Client   *http.Client                               // nil: [NewClient]
+	Attempts int                                        // number of attempts; 0: 5; a resumed download counts as one
+	Stall    time.Duration                              // maximum time without a byte; 0: one minute
+	Sleep    func(context.Context, time.Duration) error // between attempts; nil waits in real time
+	Progress func(done, total int64)                    // progress; total is 0 if unknown
 	Warn     func(format string, args ...any)           // reports why an attempt failed; may be nil
 }
 
-// NewClient returns a client that follows redirects, but not from https to http.
+// NewClient returns a client that follows redirects, except from https to http.
 func NewClient() *http.Client {
 	return &http.Client{CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if len(via) >= 10 {
@@ -78,9 +78,10 @@ func NewClient() *http.Client {
 	}}
 }
 
-// File downloads url to path, whose folder must exist. What arrives is kept beside it until all is
-// there and verified; then path is replaced at once. After an error or an interruption, the next
-// download resumes if the server can and the file is the same: by its digest or by the server's ETag or time of modification.
+// File downloads url to path, whose folder must exist. It keeps the bytes so far beside path until the file is
+// complete and verified, and then replaces path atomically. After an error or an interruption the next download
+// resumes, if the server supports that and the file is the same: by its digest, or by the server's ETag or
+// modification time.
 func (f *Fetcher) File(ctx context.Context, url, path string, want Want) (*Got, error) {
 	attempts := f.Attempts
 	if attempts == 0 {
@@ -101,7 +102,7 @@ func (f *Fetcher) File(ctx context.Context, url, path string, want Want) (*Got, 
 		case errors.Is(err, ErrDigest):
 			if got.Resumed == 0 || i+1 == attempts {
 				return nil, err
-			} // else what was resumed may be of another file: once more from the beginning
+			} // otherwise the resumed part may be of another file: download once more from the beginning
 		case i+1 == attempts:
 			return nil, err
 		}
@@ -114,7 +115,8 @@ func (f *Fetcher) File(ctx context.Context, url, path string, want Want) (*Got, 
 	return nil, err
 }
 
-// unknownHost reports a name that has no address, as on a machine without a network: a retry does not help.
+// unknownHost reports whether the host name does not resolve, as on a machine without a network. Then a retry
+// does not help.
 func unknownHost(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) && dns.IsNotFound
@@ -145,7 +147,7 @@ var errDisk = errors.New("fetch: cannot write")
 
 func onDisk(err error) error { return fmt.Errorf("%w: %w", errDisk, err) }
 
-// attempt downloads what is missing. It returns what it got beside ErrDigest, too.
+// attempt downloads the missing bytes. It also returns the result with ErrDigest.
 func (f *Fetcher) attempt(ctx context.Context, url, path string, want Want) (*Got, error) {
 	if info, err := os.Stat(partOf(path)); err == nil && !info.Mode().IsRegular() {
 		return nil, onDisk(fmt.Errorf("%s is no regular file", partOf(path)))
@@ -154,13 +156,13 @@ func (f *Fetcher) attempt(ctx context.Context, url, path string, want Want) (*Go
 	if err != nil {
 		return nil, onDisk(err)
 	}
-	defer func() { _ = part.Close() }() // closed below where it matters
+	defer func() { _ = part.Close() }() // closed below where the error matters
 	h := sha256.New()
 	have, err := io.Copy(h, part)
 	if err != nil {
 		return nil, onDisk(err)
 	}
-	validator, _ := os.ReadFile(validatorOf(path)) // none is an empty one
+	validator, _ := os.ReadFile(validatorOf(path)) // a missing validator is empty
 	if have > 0 && (want.Bytes > 0 && have > want.Bytes || want.SHA256 == "" && len(validator) == 0) {
 		if have, err = 0, restart(part, h); err != nil {
 			return nil, err
@@ -191,7 +193,7 @@ func (f *Fetcher) attempt(ctx context.Context, url, path string, want Want) (*Go
 	return got, nil
 }
 
-// receive asks for the bytes after those of part, and appends them to it and to h.
+// receive requests the bytes after those of part, and appends them to part and to h.
 func (f *Fetcher) receive(ctx context.Context, url, path string, part *os.File, h hash.Hash, validator string, want Want, got *Got) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -205,14 +207,14 @@ func (f *Fetcher) receive(ctx context.Context, url, path string, part *os.File, 
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOnline, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // only read
+	defer func() { _ = resp.Body.Close() }() // opened only for reading
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && got.Resumed > 0:
 		var from int64
 		if _, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &from); err != nil || from != got.Resumed {
 			return errors.Join(fmt.Errorf("%s: Content-Range %q, want one from %d", url, resp.Header.Get("Content-Range"), got.Resumed), os.Truncate(part.Name(), 0))
 		}
-	case resp.StatusCode == http.StatusOK: // of a server without ranges, or of a file that has changed
+	case resp.StatusCode == http.StatusOK: // the server does not support ranges, or the file has changed
 		if got.Resumed > 0 {
 			f.warn("%s: the server sends all of it again", url)
 		}
@@ -243,7 +245,7 @@ func (f *Fetcher) receive(ctx context.Context, url, path string, part *os.File, 
 	return f.copy(ctx, url, part, h, resp.Body, total, want, idle, stall, got.Resumed)
 }
 
-// request asks for a file from byte from on.
+// request requests a file, starting at byte from.
 func (f *Fetcher) request(ctx context.Context, url string, from int64, validator string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -263,11 +265,11 @@ func (f *Fetcher) request(ctx context.Context, url string, from int64, validator
 	return client.Do(req)
 }
 
-// copy appends body to part and h. It reads one byte more than is wanted at most.
+// copy appends body to part and h. It reads at most one byte more than the expected size.
 func (f *Fetcher) copy(ctx context.Context, url string, part *os.File, h hash.Hash, body io.Reader, total int64, want Want, idle *time.Timer, stall time.Duration, done int64) error {
 	buf := make([]byte, 1<<16)
 	for {
-		n, err := 0, ctx.Err() // what is buffered would be read to its end
+		n, err := 0, ctx.Err() // closing reads the buffered rest
 		if err == nil {
 			n, err = body.Read(buf)
 			idle.Reset(stall)
@@ -300,7 +302,7 @@ func (f *Fetcher) copy(ctx context.Context, url string, part *os.File, h hash.Ha
 	}
 }
 
-// restart empties a part that does not fit.
+// restart truncates a part that does not fit.
 func restart(part *os.File, h hash.Hash) error {
 	h.Reset()
 	if err := part.Truncate(0); err != nil {
@@ -312,7 +314,8 @@ func restart(part *os.File, h hash.Hash) error {
 	return nil
 }
 
-// keepValidator keeps what identifies a version of a file at its server: a strong ETag or the time of modification.
+// keepValidator stores what identifies the version of the file at its server: a strong ETag, or the
+// modification time.
 func keepValidator(path string, header http.Header) error {
 	v := header.Get("ETag")
 	if len(v) < 2 || v[:2] == "W/" {
@@ -327,7 +330,7 @@ func keepValidator(path string, header http.Header) error {
 	return nil
 }
 
-// remove removes a file that need not be there.
+// remove removes a file if it exists.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

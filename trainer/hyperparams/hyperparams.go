@@ -3,8 +3,8 @@ package hyperparams
 
 import "embed"
 
-// Files holds the tuned hyperparameters, <algo>.yml, and published ones that differ from them,
-// <source>/<algo>.yml, in the form of RL Zoo.
+// Files holds the tuned hyperparameters, <algo>.yml, and other published ones, <source>/<algo>.yml, in RL Zoo's
+// format.
 //
 //go:embed *.yml */*.yml
 var Files embed.FS

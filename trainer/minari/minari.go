@@ -27,15 +27,15 @@ import (
 
 const (
 	format       = "arrow"
-	version      = "0.5.4" // of Minari, whose layout this is
+	version      = "0.5.4" // version of Minari with this layout
 	metadataName = "metadata.json"
-	maskName     = "action_mask" // in infos, as the Python client has it
-	maxRows      = 1 << 17       // of an episode: pyarrow reads as many in one batch, and Minari only the first
+	maskName     = "action_mask" // key in infos, as in the Python client
+	maxRows      = 1 << 17       // maximum steps of an episode: pyarrow puts them into one batch, and Minari reads only the first batch
 )
 
 // An Episode has T steps. Arrays are row-major.
 type Episode struct {
-	Obs                   []float32 // (T+1, observation)
+	Obs                   []float32 // (T+1, mask): the permitted actions; nil permits all
 	Mask                  []bool    // (T+1, mask): the permitted actions; nil: all
 	Action                []float32 // (T, action)
 	Reward                []float64 // (T)
@@ -44,10 +44,10 @@ type Episode struct {
 
 // Meta describes a dataset.
 type Meta struct {
-	ID        string         // such as "cartpole/mixed-v0"; a path has none
-	Env       string         // id of the environment; empty if the dataset does not say
-	EnvKwargs map[string]any // options that the environment was made with
-	Algorithm string         // who acted
+	ID        string         // such as "cartpole/mixed-v0"; empty for a dataset named by its path
+	Env       string         // id of the environment; empty if unknown
+	EnvKwargs map[string]any // options of the environment
+	Algorithm string         // name of the policy
 	Episodes  int
 	Steps     int
 }
@@ -73,14 +73,14 @@ type episodeMetadata struct {
 	Steps int `json:"total_steps"`
 }
 
-// ids matches the ids that Minari takes: a namespace, a name and a version.
+// ids matches Minari's dataset ids: a namespace, a name and a version.
 var ids = regexp.MustCompile(`^([-_\w][-_\w/]*[-_\w]+/)?[-_\w]+-v\d+$`)
 
-// IsPath reports whether a dataset is named by its folder: with a leading dot or separator.
+// IsPath reports whether a dataset is given by its folder, with a leading dot or separator.
 func IsPath(dataset string) bool { return strings.HasPrefix(dataset, ".") || filepath.IsAbs(dataset) }
 
-// Folder returns the folder of a dataset, which is named by Minari's id, below the environment variable
-// MINARI_DATASETS_PATH or ~/.minari/datasets, or by the path of a folder as [IsPath] has it.
+// Folder returns the folder of a dataset. The dataset is an id of Minari, below the environment variable
+// MINARI_DATASETS_PATH or ~/.minari/datasets, or the path of a folder; see [IsPath].
 func Folder(dataset string) (string, error) {
 	if IsPath(dataset) {
 		return dataset, nil
@@ -99,7 +99,7 @@ func Folder(dataset string) (string, error) {
 	return filepath.Join(root, filepath.FromSlash(dataset)), nil
 }
 
-// readMetadata reads the metadata of a dataset in the given folder.
+// readMetadata reads the metadata of the dataset in a folder.
 func readMetadata(folder string) (metadata, error) {
 	var m metadata
 	path := filepath.Join(folder, "data", metadataName)
@@ -114,7 +114,7 @@ func readMetadata(folder string) (metadata, error) {
 		return m, fmt.Errorf("%s: %w", path, err)
 	}
 	if m.Format == "" {
-		m.Format = "hdf5" // as Minari before 0.5
+		m.Format = "hdf5" // of Minari before 0.5
 	}
 	if m.Format != format {
 		return m, fmt.Errorf("%s has the data_format %q, want %q: record with minari.DataCollector(env, data_format=%q), or convert as docs/training.md shows", path, m.Format, format, format)
@@ -142,7 +142,7 @@ func ReadMeta(folder string) (Meta, error) {
 	if err := json.Unmarshal(finite([]byte(m.EnvSpec)), &spec); err != nil {
 		return out, fmt.Errorf("%s: env_spec: %w", folder, err)
 	}
-	// Other arguments of the Python client's Env are no options.
+	// Other arguments of the Python client's Env are not options.
 	for _, name := range []string{"env_id", "render_mode", "url", "timeout", "reconnect", "max_episode_steps", "env_error", "obs_keys"} {
 		delete(spec.Kwargs, name)
 	}
@@ -150,14 +150,14 @@ func ReadMeta(folder string) (Meta, error) {
 	return out, nil
 }
 
-// nonFinite matches the numbers that Python writes and JSON does not know.
+// nonFinite matches the numbers that Python writes but JSON does not permit.
 var nonFinite = regexp.MustCompile(`-?\bInfinity\b|\bNaN\b`)
 
-// finite returns JSON as Python writes it without numbers that are not finite.
+// finite replaces non-finite numbers in JSON that Python wrote by null.
 func finite(text []byte) []byte { return nonFinite.ReplaceAll(text, []byte("null")) }
 
-// Episodes cuts steps at their ends. The last episode may lack its end: then it counts as truncated, as
-// Minari has it. Masks that permit everything are left out.
+// Episodes splits steps at the ends of episodes. If the last episode has not ended, it counts as truncated, as
+// in Minari. Masks that permit every action are omitted.
 func Episodes(t replay.Transitions, obs, act space.Space) []Episode {
 	var episodes []Episode
 	size, width, mask := obs.Size(), act.Size(), space.MaskSize(act)
@@ -182,7 +182,7 @@ func Episodes(t replay.Transitions, obs, act space.Space) []Episode {
 	return episodes
 }
 
-// Transitions returns the steps of episodes in the form in which learners take them.
+// Transitions returns the steps of episodes in the form that learners use.
 func Transitions(episodes []Episode, obs, act space.Space) replay.Transitions {
 	var t replay.Transitions
 	size, mask := obs.Size(), space.MaskSize(act)

@@ -16,7 +16,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Read returns the episodes of the dataset in a folder, whose spaces must be those of the environment.
+// Read returns the episodes of the dataset in a folder. Their spaces must be the environment's.
 func Read(folder string, obs, act space.Space) ([]Episode, error) {
 	m, err := readMetadata(folder)
 	if err != nil {
@@ -42,7 +42,7 @@ func Read(folder string, obs, act space.Space) ([]Episode, error) {
 	return episodes, nil
 }
 
-// checkNamed checks a space that the metadata may leave to the environment.
+// checkNamed checks a space that the metadata may omit.
 func checkNamed(what, text string, s space.Space) error {
 	if text == "" {
 		return nil
@@ -82,7 +82,7 @@ func readFolder(dir string, obs, act space.Space) (Episode, error) {
 
 // readEpisode reads an episode's file.
 func readEpisode(r ipc.ReadAtSeeker, obs, act space.Space) (e Episode, err error) {
-	// The library panics on some broken files, and verify does on offsets out of the file.
+	// The library panics on some damaged files, and verify panics on offsets outside the file.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("no file of the Arrow IPC format: %v", p)
@@ -133,7 +133,7 @@ func readEpisode(r ipc.ReadAtSeeker, obs, act space.Space) (e Episode, err error
 	return e.finish(action, terminated, truncated, masks, obs, act)
 }
 
-// finish takes the padding off and checks what was read.
+// finish removes the padding and checks the episode.
 func (e Episode) finish(action, terminated, truncated, masks []float32, obs, act space.Space) (Episode, error) {
 	n := len(e.Reward) - 1
 	if n < 1 {
@@ -168,8 +168,8 @@ func (e Episode) finish(action, terminated, truncated, masks []float32, obs, act
 	return e, nil
 }
 
-// inSpace reports whether an action is one of the space; those of a Box may lie beyond its bounds, to
-// which environments clip them.
+// inSpace reports whether an action is in the space. Actions of a Box may exceed its bounds, because
+// environments clip them.
 func inSpace(act space.Space, a []float32) bool {
 	if _, ok := act.(space.Box); !ok {
 		return act.Contains(a)
@@ -191,7 +191,7 @@ func column(batch arrow.RecordBatch, name string) (arrow.Array, error) {
 	return batch.Column(i[0]), nil
 }
 
-// appendColumn appends the n values of a column, flat as the space has them.
+// appendColumn appends the n values of a column, flattened as in the space.
 func appendColumn(to *[]float32, batch arrow.RecordBatch, name string, s space.Space, n int) error {
 	c, err := column(batch, name)
 	if err != nil {
@@ -220,7 +220,7 @@ func appendRewards(to *[]float64, batch arrow.RecordBatch, n int) error {
 	return nil
 }
 
-// appendMasks appends the action masks of a batch, if it has some.
+// appendMasks appends the action masks of a batch, if it has any.
 func appendMasks(to *[]float32, batch arrow.RecordBatch, size, n int) error {
 	if size == 0 || !batch.Schema().HasField("infos") {
 		return nil
@@ -245,8 +245,7 @@ func appendMasks(to *[]float32, batch arrow.RecordBatch, size, n int) error {
 	return nil
 }
 
-// decode writes the values of an array of the space to rows of dst, which are stride apart, from the
-// given offset on.
+// decode writes the values of an array of the space to rows of dst, stride apart, from an offset on.
 func decode(a arrow.Array, s space.Space, dst []float32, stride, offset int) error {
 	if dict, ok := s.(space.Dict); ok {
 		parts, ok := a.(*array.Struct)

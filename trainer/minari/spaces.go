@@ -10,8 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// gymSpace is a space as Minari's metadata have it. Bounds of a Box are left out: they may be NumPy's
-// infinities.
+// gymSpace is a space as in Minari's metadata. It omits bounds of a Box, which may be NumPy's infinities.
 type gymSpace struct {
 	Type      string                     `json:"type"`
 	Shape     []int                      `json:"shape"`
@@ -22,7 +21,7 @@ type gymSpace struct {
 	parts     map[string]json.RawMessage // of a Dict
 }
 
-// serialize returns a space as Minari writes it.
+// serialize returns a space in Minari's form.
 func serialize(s space.Space) (string, error) {
 	switch s := s.(type) {
 	case space.Box:
@@ -54,7 +53,7 @@ func serialize(s space.Space) (string, error) {
 	return "", fmt.Errorf("minari: a space of kind %s", s.Describe().Kind)
 }
 
-// nested returns row-major numbers as Python's lists of lists, with Python's infinities.
+// nested formats row-major numbers as Python's nested lists, with Python's infinities.
 func nested(x []float32, shape []int) string {
 	if len(shape) == 0 {
 		switch v := float64(x[0]); {
@@ -74,7 +73,7 @@ func nested(x []float32, shape []int) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// check returns an error unless text describes s, up to the bounds and dtypes of a Box; what names the
+// check returns an error unless text describes s, except for the bounds and dtypes of a Box. what names the
 // space in the error.
 func check(what, text string, s space.Space) error {
 	var g gymSpace

@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// verify checks what the Arrow library does not: the footer and the batches' headers lie in the file and claim no more
-// values than their bytes can hold. A damaged number there could ask for all memory, or for years. It returns or panics
-// with an error of the file.
+// verify makes the checks that the Arrow library omits: the footer and the headers of the batches lie within
+// the file, and claim no more values than their bytes can hold. A damaged number there could cost all memory,
+// or years. verify returns an error for a damaged file, or panics.
 //
-// Layout: Arrow columnar format 1.5, "IPC File Format", with format/File.fbs, Schema.fbs and Message.fbs; FlatBuffers
-// internals.
+// Layout: Arrow columnar format 1.5, "IPC File Format", with format/File.fbs, Schema.fbs and Message.fbs;
+// FlatBuffers internals.
 func verify(r io.ReaderAt, size int64) error {
-	const magic, tail = 8, 10 // bytes: "ARROW1" padded; the footer's length and "ARROW1"
+	const magic, tail = 8, 10 // bytes of the padded "ARROW1"; of the footer's length and "ARROW1"
 	if size < magic+tail {
 		return errors.New("too short")
 	}
@@ -48,7 +48,7 @@ func verify(r io.ReaderAt, size int64) error {
 		if err != nil {
 			return err
 		}
-		if err := verifyBatch(message[8:], body); err != nil { // after a mark and the length
+		if err := verifyBatch(message[8:], body); err != nil { // after a marker and the length
 			return fmt.Errorf("batch %d: %w", i, err)
 		}
 	}
@@ -61,7 +61,7 @@ func read(r io.ReaderAt, offset, n int64) ([]byte, error) {
 	return b, err
 }
 
-// verifyBatch checks the header of a batch with a body of some bytes.
+// verifyBatch checks the header of a batch whose body has the given number of bytes.
 func verifyBatch(message []byte, body int64) error {
 	v := verifier{message, len(message)}
 	if err := v.table(v.start(), &messageTable); err != nil {
@@ -74,7 +74,7 @@ func verifyBatch(message []byte, body int64) error {
 	if _, ok := v.field(batch, batchCompression); ok {
 		return errors.New("compressed columns are not read")
 	}
-	most := uint64(max(8*body, maxRows)) // values of a bit, or none at all
+	most := uint64(max(8*body, maxRows)) // values of one bit, or none
 	if p, ok := v.field(batch, batchLength); ok && binary.LittleEndian.Uint64(message[p:]) > maxRows {
 		return fmt.Errorf("%d rows, want at most %d", int64(binary.LittleEndian.Uint64(message[p:])), maxRows)
 	}
@@ -94,15 +94,15 @@ func verifyBatch(message []byte, body int64) error {
 	return nil
 }
 
-// A table describes which fields of a FlatBuffers table refer to others, by slot.
+// A table describes, by slot, which fields of a FlatBuffers table refer to other data.
 type table struct {
-	vectors map[int]int                      // of numbers, structs or characters: bytes of one
-	tables  map[int]*table                   // one
+	vectors map[int]int                      // vectors of numbers, structs or characters: bytes of an element
+	tables  map[int]*table                   // tables
 	lists   map[int]*table                   // vectors of tables
 	check   func(v *verifier, pos int) error // nil: none
 }
 
-// Slots that are read here.
+// Slots that verify reads.
 const (
 	fieldType                                               = 2
 	footerDictionaries, footerBatches                       = 2, 3
@@ -110,7 +110,7 @@ const (
 	batchLength, batchNodes, batchBuffers, batchCompression = 0, 1, 2, 3
 )
 
-// union is the type of columns of several types: the only one whose description has a vector.
+// union is the type of columns of several types, the only type whose description has a vector.
 const union = 14
 
 var (
@@ -137,10 +137,10 @@ func init() { fieldTable.lists[5] = &fieldTable } // children
 // A verifier follows the references of a FlatBuffers buffer.
 type verifier struct {
 	buf  []byte
-	left int // tables that may still be visited: more cannot lie in the buffer
+	left int // number of tables that may still be visited; the buffer cannot hold more
 }
 
-// start returns the place of the root.
+// start returns the position of the root table.
 func (v *verifier) start() int { return int(binary.LittleEndian.Uint32(v.buf)) }
 
 // table checks the table at pos and what it refers to.
@@ -179,12 +179,12 @@ func (v *verifier) table(pos int, t *table) error {
 	return nil
 }
 
-// slots returns where the offsets of a table's fields are.
+// slots returns the position of the offsets of a table's fields.
 func (v *verifier) slots(pos int) int {
 	return pos - int(int32(binary.LittleEndian.Uint32(v.buf[pos:])))
 }
 
-// field returns the place of a field, if the table has it.
+// field returns the position of a field, if the table has it.
 func (v *verifier) field(pos, slot int) (p int, ok bool) {
 	slots := v.slots(pos)
 	if i := 4 + 2*slot; i+2 <= int(binary.LittleEndian.Uint16(v.buf[slots:])) {
@@ -195,7 +195,7 @@ func (v *verifier) field(pos, slot int) (p int, ok bool) {
 	return 0, false
 }
 
-// reference returns the place to which a field refers, which may lie outside.
+// reference returns the position to which a field refers, which may lie outside the buffer.
 func (v *verifier) reference(pos, slot int) (p int, ok bool) {
 	p, ok = v.field(pos, slot)
 	if !ok {
@@ -204,7 +204,7 @@ func (v *verifier) reference(pos, slot int) (p int, ok bool) {
 	return p + int(binary.LittleEndian.Uint32(v.buf[p:])), true
 }
 
-// vectorFits checks that a vector, if the table has it, lies in the buffer with its elements.
+// vectorFits checks that a vector and its elements lie within the buffer, if the table has the vector.
 func (v *verifier) vectorFits(pos, slot, size int) error {
 	p, ok := v.reference(pos, slot)
 	if ok && int(binary.LittleEndian.Uint32(v.buf[p:])) > (len(v.buf)-4-p)/size {
@@ -213,7 +213,8 @@ func (v *verifier) vectorFits(pos, slot, size int) error {
 	return nil
 }
 
-// vector returns the place of a vector's first element, and their number, 0 where the table has no such vector.
+// vector returns the position of a vector's first element and the number of elements, or 0 elements if the
+// table has no such vector.
 func (v *verifier) vector(pos, slot int) (at, n int) {
 	p, ok := v.reference(pos, slot)
 	if !ok {

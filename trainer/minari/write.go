@@ -20,7 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// Free returns an error unless [Write] can write the dataset: its name is wrong, or it exists.
+// Free returns an error unless [Write] can write the dataset, because its name is invalid or it exists.
 func Free(dataset string) error {
 	folder, err := Folder(dataset)
 	if err != nil {
@@ -33,8 +33,8 @@ func Free(dataset string) error {
 	return nil
 }
 
-// Write writes a new dataset in the folder that [Folder] returns for it; one that exists is an error.
-// It writes metadata.json last, so that a crash leaves no incomplete dataset.
+// Write writes a new dataset in the folder that [Folder] returns. It is an error if the dataset exists. It
+// writes metadata.json last, so that a crash leaves no incomplete dataset.
 func Write(dataset string, m Meta, obs, act space.Space, episodes []Episode) error {
 	folder, err := Folder(dataset)
 	if err != nil {
@@ -75,7 +75,7 @@ func Write(dataset string, m Meta, obs, act space.Space, episodes []Episode) err
 	return writeJSON(filepath.Join(data, metadataName), out)
 }
 
-// envSpec returns the environment as Gymnasium's EnvSpec, such that the Python client makes it again.
+// envSpec returns the environment as Gymnasium's EnvSpec, from which the Python client makes it again.
 func envSpec(m Meta) (string, error) {
 	kwargs := map[string]any{"env_id": m.Env}
 	for name, v := range m.EnvKwargs {
@@ -88,7 +88,7 @@ func envSpec(m Meta) (string, error) {
 	return string(text), err
 }
 
-// namespaces writes the metadata of the folders between Minari's root and the dataset that lack them.
+// namespaces writes missing metadata of the folders between Minari's root and the dataset.
 func namespaces(folder, id string) error {
 	for parent, left := filepath.Dir(folder), filepath.Dir(filepath.FromSlash(id)); left != "."; parent, left = filepath.Dir(parent), filepath.Dir(left) {
 		path := filepath.Join(parent, "namespace_metadata.json")
@@ -109,7 +109,7 @@ func writeJSON(path string, v any) error {
 	return models.WriteFileAtomic(path, func(w io.Writer) error { _, err := w.Write(text); return err })
 }
 
-// writeFolder writes an episode and returns the bytes of its file.
+// writeFolder writes an episode and returns the size of its file.
 func writeFolder(dir string, id int, e Episode, obs, act space.Space) (int64, error) {
 	if rows := len(e.Reward) + 1; rows > maxRows {
 		return 0, fmt.Errorf("minari: episode %d has %d steps, and Minari reads at most %d", id, rows-1, maxRows-1)
@@ -167,7 +167,7 @@ func writeEpisode(w io.Writer, e Episode, obs, act space.Space) error {
 	return errors.Join(f.Write(batch), f.Close())
 }
 
-// typeOf returns the type of a column of the space's values, as Minari has it.
+// typeOf returns the column type for values of the space, as in Minari.
 func typeOf(s space.Space) arrow.DataType {
 	switch s := s.(type) {
 	case space.Dict:
@@ -186,7 +186,7 @@ func typeOf(s space.Space) arrow.DataType {
 	return arrow.FixedSizeListOf(int32(s.Size()), arrow.PrimitiveTypes.Float32)
 }
 
-// appendValue appends a value of the space to the column of typeOf.
+// appendValue appends a value of the space to a column of type typeOf.
 func appendValue(b array.Builder, s space.Space, v []float32) {
 	switch b := b.(type) {
 	case *array.StructBuilder:

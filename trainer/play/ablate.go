@@ -14,19 +14,19 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// The state test compares a model with itself without its state: with its own mean or most frequent
-// action throughout, and on observations of other environments.
+// The state test compares a model with two variants that ignore the state. One always takes the model's mean or
+// most frequent action; the other sees the observations of other environments.
 const (
 	constantName = " (constant action)"
 	shuffledName = " (observations shuffled)"
 )
 
-// StateTest says whether a model uses its state.
+// StateTest reports whether a model uses its state.
 type StateTest struct {
 	Model    string            `json:"model"`
-	Constant tracking.Estimate `json:"constant"` // the model's metric less that of its constant action
-	Shuffled tracking.Estimate `json:"shuffled"` // likewise, on shuffled observations
-	P        float64           `json:"p_holm"`   // the larger of both, one-sided, corrected for all of the comparison
+	Constant tracking.Estimate `json:"constant"` // the model's metric minus that of its constant action
+	Shuffled tracking.Estimate `json:"shuffled"` // the model's metric minus that on shuffled observations
+	P        float64           `json:"p_holm"`   // the larger of both p-values, one-sided, corrected for all tests of the comparison
 	Uses     bool              `json:"uses_state"`
 }
 
@@ -61,8 +61,8 @@ func (c *CompareConfig) ablations(ctx context.Context, v envs.VecEnv, path, name
 // actionRecorder counts the actions of a policy.
 type actionRecorder struct {
 	agents.Policy
-	sums   []float64 // of a Box, by element
-	counts [][]int   // of the others, by part and choice
+	sums   []float64 // for a Box, by element
+	counts [][]int   // for other spaces, by part and choice
 	rows   float64
 }
 
@@ -97,8 +97,8 @@ func (r *actionRecorder) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// constant returns the policy of the mean action or, in each part of a discrete one, of the most
-// frequent choice that the mask permits.
+// constant returns the policy of the mean action or, in each part of a discrete one, of the most frequent
+// choice that the mask permits.
 func (r *actionRecorder) constant() agents.Policy {
 	c := &constantAction{}
 	for _, s := range r.sums {
@@ -140,8 +140,8 @@ func (c *constantAction) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// shuffled shows a policy the observations of other environments, in a new order in each step; the
-// masks are each environment's own.
+// shuffled shows a policy the observations of other environments, in a new order at each step. Each environment
+// keeps its own mask.
 type shuffled struct {
 	policy agents.Policy
 	rng    *rand.Rand
@@ -160,7 +160,7 @@ func (s *shuffled) Act(b *envs.Batch, actions []float32) error {
 	return s.policy.Act(&other, actions)
 }
 
-// testStates judges the models whose ablations have played.
+// testStates evaluates the models whose ablations have played.
 func (res *Comparison) testStates() {
 	var p []float64
 	for _, row := range res.Rows {

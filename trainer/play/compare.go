@@ -21,23 +21,23 @@ import (
 // CompareConfig configures a comparison: policies, environment and episodes.
 type CompareConfig struct {
 	Spec      *envs.Spec
-	Trained   map[string]any // options of the models' training, to which the held-out part is added
-	Given     map[string]any // options that win over both
+	Trained   map[string]any // options of the models' training, to which those of the held-out split are added
+	Given     map[string]any // options that override both
 	Models    []string
 	Baselines []string // nil: all, and random actions
-	Searches  []string // as [search.Parse] reads them
+	Searches  []string // in the form of [search.Parse]
 	Episodes  int
 	Seed      uint64
-	URLs      []string // of servers to play on; nil is in this process
+	URLs      []string // of servers to play on; nil plays in this process
 
-	Ablate bool // let each model play without its state, too
+	Ablate bool // also let each model play without its state
 
-	// Sealed is the file that records uses of the sealed block, whose episodes play instead of those from
-	// Seed on; "" plays others.
+	// Sealed is the file that records uses of the sealed block. With it, the block's episodes are played
+	// instead of those from Seed on.
 	Sealed string
 }
 
-// Comparison is the document of `compare --json`.
+// Comparison is the JSON of `compare --json`.
 type Comparison struct {
 	Env          string         `json:"env"`
 	EnvKwargs    map[string]any `json:"env_kwargs"`
@@ -60,8 +60,8 @@ type Comparison struct {
 	Trainings []Training `json:"trainings,omitempty"` // those of two or more seeds
 
 	Metrics []envs.Metric `json:"-"` // the first is Metric
-	columns []int         // of info, likewise
-	played  string        // how many episodes of which instances
+	columns []int         // their columns in info
+	played  string        // number of episodes and their instances
 }
 
 // Row is one policy.
@@ -71,18 +71,18 @@ type Row struct {
 	Mean       float64            `json:"mean"` // of the metric
 	Low        float64            `json:"low"`  // 95 % interval of the mean
 	High       float64            `json:"high"`
-	Difference *tracking.Estimate `json:"difference,omitempty"` // to the best baseline, pair by pair
+	Difference *tracking.Estimate `json:"difference,omitempty"` // difference to the best baseline, paired by episode
 	Claim      *Claim             `json:"claim,omitempty"`      // of a model, corrected for the number of models
-	Training   string             `json:"training,omitempty"`   // of a model: models that differ in their seeds alone share it
+	Training   string             `json:"training,omitempty"`   // of a model; models that differ only in their seeds share it
 	MeanReturn float64            `json:"mean_return"`
 	Metrics    map[string]float64 `json:"metrics,omitempty"` // means of all metrics
 	Episodes   EpisodeValues      `json:"episodes"`
 
-	Values []float64 `json:"-"` // of the metric, episode by episode
+	Values []float64 `json:"-"` // of the metric, by episode
 }
 
-// EpisodeValues holds what a policy reached in each episode, in the order of the seeds, which follow
-// one another from the comparison's first.
+// EpisodeValues holds the results of a policy's episodes in seed order. The seeds are consecutive, from the
+// comparison's first on.
 type EpisodeValues struct {
 	Returns []float64            `json:"returns"`
 	Lengths []int64              `json:"lengths"`
@@ -93,13 +93,13 @@ type EpisodeValues struct {
 const (
 	KindModel    = "model"
 	KindBaseline = "baseline"
-	KindOracle   = "oracle"   // a baseline or a search that knows what no agent can
+	KindOracle   = "oracle"   // a baseline or a search that uses information no agent can have
 	KindAblation = "ablation" // a model without its state
 	KindSearch   = "search"   // a search over a baseline, by package agents/search
 )
 
-// EnvOf returns the given id, or else that of the first model's environment, and the options that
-// the first model was trained with, in the form that this environment takes.
+// EnvOf returns the given id, or else that of the first model's environment, and the options that the first
+// model was trained with, converted to this environment.
 func EnvOf(id string, paths []string) (string, map[string]any, error) {
 	trained := map[string]any{}
 	if len(paths) > 0 {
@@ -121,8 +121,8 @@ func EnvOf(id string, paths []string) (string, map[string]any, error) {
 	return id, trained, nil
 }
 
-// Compare plays every policy on the same episodes and ranks them. If interrupted, it returns the
-// ranking of those that have played, with an error that wraps cli.ErrInterrupted.
+// Compare plays every policy on the same episodes and ranks them. If it is interrupted, it returns the ranking
+// of the policies that have played, with an error that wraps cli.ErrInterrupted.
 func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
 	if c.Episodes < 2 {
 		return nil, fmt.Errorf("--episodes %d, want at least 2 for an interval", c.Episodes)
@@ -180,7 +180,7 @@ func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
 type player struct {
 	name, kind string
 	training   string // of a model
-	optional   bool   // left out if it does not support the environment's options
+	optional   bool   // omitted if it does not support the environment's options
 	play       func() (*evaluation.Result, error)
 }
 
@@ -233,7 +233,7 @@ func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 	return all, nil
 }
 
-// searchPlayer returns the search of the text, which copies the environments of this process.
+// searchPlayer returns the search that text describes. It copies the environments of this process.
 func searchPlayer(ctx context.Context, v envs.VecEnv, text string, seeds []uint64) (player, error) {
 	config, err := search.Parse(text)
 	if err != nil {
@@ -270,8 +270,8 @@ func (c *CompareConfig) baselineNames() []string {
 	return names
 }
 
-// ModelName names a model by its algorithm and its file, or its log folder if it is the best of
-// one. A single model, or one whose file has the algorithm's name, has just that name.
+// ModelName names a model by its algorithm and its file, or by its log folder if it is the best model of one. A
+// single model, or one whose file has the algorithm's name, is named by its algorithm only.
 func ModelName(path, algo string, alone bool) string {
 	if alone {
 		return algo
@@ -307,7 +307,7 @@ func (res *Comparison) play(p player) error {
 	return nil
 }
 
-// Better names the better direction of the metric.
+// Better says whether lower or higher values of the metric are better.
 func (res *Comparison) Better() string {
 	if res.Lower {
 		return "lower"

@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// WriteEpisodes writes a CSV file with a row for each episode of each policy. Numbers have all their
-// digits, so that a reader gets equal bits.
+// WriteEpisodes writes a CSV file with a row for each episode of each policy. Numbers have all their digits, so
+// that a reader gets the same bits.
 func (res *Comparison) WriteEpisodes(path string) error {
 	header := []string{"policy", "kind", "seed", "return", "length"}
 	for _, m := range res.Metrics {

@@ -14,25 +14,24 @@ import (
 
 // docs/results/method.md describes the statistics of this file.
 
-// Alpha is the probability, at most, with which a comparison calls any policy better or worse that is
-// not.
+// Alpha limits the probability that a comparison calls any policy better or worse that is not.
 const Alpha = 0.05
 
 // Verdicts of a claim.
 const (
-	VerdictBetter    = "better" // than every baseline that is no oracle
-	VerdictWorse     = "worse"  // than some such baseline
+	VerdictBetter    = "better" // than every baseline that is not an oracle
+	VerdictWorse     = "worse"  // than at least one such baseline
 	VerdictUndecided = "undecided"
 )
 
-// Claim compares a model or a training with all baselines that are no oracles.
+// Claim compares a model or a training with all baselines that are not oracles.
 type Claim struct {
-	P        float64 `json:"p"`      // two-sided, of this claim alone
+	P        float64 `json:"p"`      // two-sided, of this claim only
 	Adjusted float64 `json:"p_holm"` // corrected for all claims of its kind in the comparison
 	Verdict  string  `json:"verdict"`
 }
 
-// Better reports whether a claim is that of a policy that is better than every baseline; nil is none.
+// Better reports whether the claim says that its policy is better than every baseline; a nil claim does not.
 func (c *Claim) Better() bool { return c != nil && c.Verdict == VerdictBetter }
 
 // Training holds the models of one algorithm with equal settings and several seeds.
@@ -40,7 +39,7 @@ type Training struct {
 	Name       string             `json:"name"`
 	Seeds      int                `json:"seeds"`
 	Mean       tracking.Estimate  `json:"mean"`                 // of the metric, over seeds and episodes
-	Difference *tracking.Estimate `json:"difference,omitempty"` // to the best baseline, likewise
+	Difference *tracking.Estimate `json:"difference,omitempty"` // to the best baseline, over seeds and episodes
 	Claim      *Claim             `json:"claim,omitempty"`      // corrected for the number of trainings
 }
 
@@ -50,21 +49,21 @@ func (t Training) String() string { return fmt.Sprintf("%s, %d seeds", t.Name, t
 // kindTraining marks the row of a training in a table.
 const kindTraining = "training"
 
-// trainings names the trainings of models.
+// trainings groups models by their training.
 type trainings struct {
 	names map[string]string // by settings
 	taken map[string]bool
 }
 
-// of returns the name of a model's training: its algorithm's, with a number from the second training of
-// that algorithm on. Models belong together if they differ in their seeds but in no setting.
+// of returns the name of a model's training: the algorithm's name, with a number from the second training of
+// that algorithm on. Two models belong to the same training if they differ only in their seeds.
 func (t *trainings) of(meta models.Checkpoint) string {
 	if t.names == nil {
 		t.names, t.taken = map[string]string{}, map[string]bool{}
 	}
-	spec, _ := json.Marshal(meta.Spec) // it was read from JSON
+	spec, _ := json.Marshal(meta.Spec) // the settings were read from JSON
 	settings := fmt.Sprintf("%s %s %s %s %s", meta.Algo, meta.Env, meta.EnvKwargs, spec, meta.Config)
-	for again := 0; ; again++ { // the same seed again is another file of that training, and no independent one
+	for again := 0; ; again++ { // the same seed again is another file of that training, not an independent model
 		key := fmt.Sprintf("%s %d", settings, again)
 		if t.names[key] == "" {
 			t.names[key] = t.newName(meta.Algo)
@@ -98,8 +97,8 @@ func (res *Comparison) sort(rows []Row) {
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(sign*a.Mean, sign*b.Mean) })
 }
 
-// rank sorts the rows, finds the best baseline, takes the differences to it, and judges models and
-// trainings.
+// rank sorts the rows, finds the best baseline, computes the differences to it, and makes the claims for models
+// and trainings.
 func (res *Comparison) rank() {
 	res.sort(res.Rows)
 	var best *Row
@@ -130,7 +129,7 @@ func (res *Comparison) rank() {
 	res.testStates()
 }
 
-// rankTrainings estimates and judges the trainings of several seeds.
+// rankTrainings estimates the trainings of several seeds and makes their claims.
 func (res *Comparison) rankTrainings(best *Row) {
 	var names []string
 	values := map[string][][]float64{}
@@ -159,7 +158,7 @@ func (res *Comparison) rankTrainings(best *Row) {
 		if best.Values != nil {
 			d := test(best.Values).Estimate
 			t.Difference, t.Claim = &d, res.claim(test)
-			claims = append(claims, t.Claim) // also that of one seed, which counts for the correction
+			claims = append(claims, t.Claim) // also of a training with one seed, which counts for the correction
 		}
 		if len(x) > 1 {
 			t.Mean = tracking.TwoWayTest(x).Estimate
@@ -174,7 +173,7 @@ func (res *Comparison) rankTrainings(best *Row) {
 	}
 }
 
-// minus returns the rows of x, each less the baseline.
+// minus returns the rows of x minus the baseline.
 func minus(x [][]float64, baseline []float64) [][]float64 {
 	d := make([][]float64, len(x))
 	for i, values := range x {
@@ -186,9 +185,10 @@ func minus(x [][]float64, baseline []float64) [][]float64 {
 	return d
 }
 
-// claim tests differences to all baselines that are no oracles. Its verdict is not corrected yet. A policy is better than the best only if
-// it is better than each, so the largest p-value decides, whichever baseline came out best here (an
-// intersection-union test). It is worse if it is worse than any: Bonferroni's correction.
+// claim tests the differences to all baselines that are not oracles. Its verdict is not corrected yet. A policy
+// is better than the best baseline only if it is better than each, so that the largest p-value decides,
+// whichever baseline was best here (an intersection-union test). It is worse if it is worse than any one, with
+// Bonferroni's correction.
 func (res *Comparison) claim(test func(baseline []float64) tracking.Test) *Claim {
 	better, worse, n := 0.0, 1.0, 0
 	for _, r := range res.Rows {
@@ -210,7 +210,7 @@ func (res *Comparison) claim(test func(baseline []float64) tracking.Test) *Claim
 	return c
 }
 
-// correct adjusts claims for their number, and leaves those undecided that do not stand.
+// correct adjusts claims for their number, and sets those that are no longer significant to undecided.
 func correct(claims []*Claim) {
 	p := make([]float64, len(claims))
 	for i, c := range claims {
@@ -224,7 +224,7 @@ func correct(claims []*Claim) {
 	}
 }
 
-// judge puts a claim into words. Signed numbers have the table's sign: the policy's mean less the
+// judge returns a claim as a sentence. Signed numbers have the table's sign: the policy's mean minus the
 // baseline's.
 func (res *Comparison) judge(name string, c *Claim, d tracking.Estimate, best *Row, n int, of string) string {
 	percent := 100 * d.Mean / math.Abs(best.Mean)

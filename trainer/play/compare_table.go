@@ -11,8 +11,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// Decimals returns how many decimals means of the metric and differences have in print: four where all
-// means are below 10, or else two.
+// Decimals returns the number of decimals for printed means and differences of the metric: four if all means
+// are below 10, or else two.
 func (res *Comparison) Decimals() int {
 	for _, r := range res.Rows {
 		if math.Abs(r.Mean) >= 10 {
@@ -22,8 +22,8 @@ func (res *Comparison) Decimals() int {
 	return 4
 }
 
-// Table returns the comparison as a table: a row for each policy and for each training of several
-// seeds, best first.
+// Table returns the comparison as a table: a row for each policy and for each training of several seeds, best
+// first.
 func (res *Comparison) Table() *tracking.Table {
 	metrics := res.otherMetrics()
 	claims := slices.ContainsFunc(res.Rows, func(r Row) bool { return r.Claim != nil })
@@ -61,7 +61,7 @@ func (res *Comparison) Table() *tracking.Table {
 	return t
 }
 
-// withTrainings returns the rows with one more for each training of several seeds, best first.
+// withTrainings returns the rows of policies and of trainings of several seeds, best first.
 func (res *Comparison) withTrainings() []Row {
 	rows := slices.Clone(res.Rows)
 	for _, t := range res.Trainings {
@@ -93,7 +93,7 @@ func (res *Comparison) otherMetrics() []string {
 	return names
 }
 
-// Print writes the table, with a line about the episodes before it and the verdict after it.
+// Print writes a line about the episodes, the table and the verdict.
 func (res *Comparison) Print(w io.Writer) error {
 	where := ""
 	if len(res.URLs) > 0 {
@@ -127,11 +127,11 @@ func (r *Row) label() string {
 	return r.Policy
 }
 
-// hopeless is the ratio to the median's distance from the best at which a policy is left out of the
-// plot, since it would flatten the others.
+// hopeless is the ratio of a policy's to the median's distance from the best from which the plot omits the
+// policy, because it would flatten the others.
 const hopeless = 8
 
-// Draw writes the comparison as a PNG file of bars.
+// Draw writes the comparison as a PNG file with bars.
 func (res *Comparison) Draw(path string) error {
 	return tracking.Bars(path, res.Env+", "+res.played, res.Metric, res.bars())
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// holds reports whether kwargs has all options of part.
+// holds reports whether kwargs includes all options of part.
 func holds(kwargs, part map[string]any) bool {
 	for name, want := range part {
 		if !reflect.DeepEqual(kwargs[name], want) {
@@ -20,14 +20,14 @@ func holds(kwargs, part map[string]any) bool {
 	return true
 }
 
-// HeldOut returns the options of an environment for evaluation: those of the training, then the
-// environment's held-out part, then those given. Later ones win.
+// HeldOut returns an environment's options for evaluation: those of the training, then those of the held-out
+// split, then the given ones. Later ones take precedence.
 func HeldOut(spec *envs.Spec, trained map[string]any, given ...map[string]any) map[string]any {
 	return cli.MergeKwargs(append([]map[string]any{trained, spec.HeldOut}, given...)...)
 }
 
-// Validation returns the options of an environment for the evaluations of a training: as HeldOut, with
-// the environment's validation part in place of the held-out one where it has one.
+// Validation returns an environment's options for the evaluations during a training. It is HeldOut with the
+// validation split instead of the held-out one, if the environment has a validation split.
 func Validation(spec *envs.Spec, trained map[string]any, given ...map[string]any) map[string]any {
 	return HeldOut(spec, trained, append([]map[string]any{spec.Validation}, given...)...)
 }

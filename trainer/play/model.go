@@ -24,8 +24,8 @@ func ReadModel(path string) (*Model, error) {
 	return loadModel(path, func(*models.File) error { return nil })
 }
 
-// ReadModelFor reads the policy at path for the environments of v. A policy over nodes may have
-// been trained with another number of nodes.
+// ReadModelFor reads the policy at path for the environments of v. A policy over nodes may have been trained
+// with another number of nodes.
 func ReadModelFor(path string, v envs.VecEnv) (*Model, error) {
 	obs, act := v.Spaces()
 	return readModelOf(path, v.Spec().ID, obs, act)
@@ -41,7 +41,7 @@ func readModelOf(path, env string, obs, act space.Space) (*Model, error) {
 	})
 }
 
-// loadModel reads the policy at path. adapt may check and change its description.
+// loadModel reads the policy at path. adapt may check and change the file's description.
 func loadModel(path string, adapt func(f *models.File) error) (*Model, error) {
 	f, err := models.ReadFile(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func (m *Model) load(f models.File, adapt func(f *models.File) error) error {
 	return nil
 }
 
-// EnvKwargs returns the options of the environment that the model was trained in.
+// EnvKwargs returns the environment's options in the model's training.
 func (m *Model) EnvKwargs() (map[string]any, error) {
 	if len(m.Meta.EnvKwargs) == 0 {
 		return nil, nil

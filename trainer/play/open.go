@@ -1,5 +1,5 @@
-// Package play opens environments and policies, in this process and on servers, and lets policies
-// play: one for eval and enjoy, all of them on the same episodes for compare.
+// Package play opens environments and policies, in this process and on servers, and lets policies play: one
+// policy for eval and enjoy, or several on the same episodes for compare.
 package play
 
 import (
@@ -17,8 +17,8 @@ import (
 // TokenVariable names the environment variable with the bearer token of the servers.
 const TokenVariable = "KUBERNASIUM_TOKEN"
 
-// Lookup returns the environment with the given id: as registered in this process, or else as the
-// first of urls describes it.
+// Lookup returns the environment with the given id: as registered in this process, or else as the first of urls
+// describes it.
 func Lookup(ctx context.Context, id string, urls []string) (*envs.Spec, error) {
 	spec, err := envs.Lookup(id)
 	if err == nil || len(urls) == 0 {
@@ -31,10 +31,10 @@ func Lookup(ctx context.Context, id string, urls []string) (*envs.Spec, error) {
 	return v.Spec(), v.Close()
 }
 
-// warned holds the notes that were logged.
+// warned holds the notes that have been logged.
 var warned sync.Map
 
-// WarnOnce logs notes about data, each once in a process.
+// WarnOnce logs notes about data, each once per process.
 func WarnOnce(notes []string) {
 	for _, note := range notes {
 		if _, again := warned.LoadOrStore(note, true); !again {
@@ -43,13 +43,13 @@ func WarnOnce(notes []string) {
 	}
 }
 
-// OpenEnvs makes n environments in this process or, with urls, a part on each of those servers, as one vector:
-// [client.Spread]. When a server is gone, another takes over its part.
+// OpenEnvs makes n environments as one vector: in this process or, with urls, a part on each of the servers
+// ([client.Spread]). When a server is gone, another takes over its part.
 func OpenEnvs(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string) (envs.VecEnv, error) {
 	return OpenSaved(ctx, spec, n, opts, urls, nil)
 }
 
-// Saver is a vector on servers, which can save the state of its environments.
+// Saver is a vector on servers that can save the state of its environments.
 type Saver interface {
 	State(ctx context.Context) ([]byte, error)
 	LoadState(ctx context.Context, data []byte) (*envs.Batch, error)
@@ -57,13 +57,13 @@ type Saver interface {
 
 var _ Saver = (*client.Joined)(nil)
 
-// OpenSaved is OpenEnvs for a vector that is to load a state of a [Saver]: its parts on servers have the sizes that they had
-// then. With a state of another number of environments it is OpenEnvs.
+// OpenSaved is OpenEnvs for a vector that will load a state of a [Saver]: its parts on servers have the same
+// sizes as in the state. For a state with another number of environments it is OpenEnvs.
 func OpenSaved(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions, urls []string, state []byte) (envs.VecEnv, error) {
 	if len(urls) == 0 {
 		v, err := envs.NewVec(spec, n, opts)
 		if err != nil {
-			return nil, err // not v, which is a nil *Vec and would be no nil VecEnv
+			return nil, err // not v: a nil *Vec would be a non-nil VecEnv
 		}
 		WarnOnce(v.Notes())
 		return v, nil
@@ -76,12 +76,12 @@ func OpenSaved(ctx context.Context, spec *envs.Spec, n int, opts envs.VecOptions
 	if err != nil {
 		return nil, err
 	}
-	if spec.Nondeterministic { // such as those on an API server, which are not made only to measure
+	if spec.Nondeterministic { // for example environments on an API server, which are not made only to measure their size
 		o.Weights = slices.Repeat([]float64{1}, len(servers))
 	}
 	j, err := client.Spread(ctx, urls, spec.ID, n, o)
 	if err != nil {
-		return nil, err // not j, which is a nil *Joined and would be no nil VecEnv
+		return nil, err // not j: a nil *Joined would be a non-nil VecEnv
 	}
 	return j, nil
 }

@@ -11,16 +11,15 @@ import (
 
 // Config names a policy and the environment in which it plays.
 type Config struct {
-	Model, Baseline string         // one of them
+	Model, Baseline string         // either a model or a baseline
 	Env             string         // default: the model's
 	EnvKwargs       map[string]any // options of the environment; default: the model's
 	Episodes        int
 	Seed            uint64
-	URLs            []string // of servers to play on; nil is in this process
+	URLs            []string // of servers to play on; nil plays in this process
 }
 
-// Check returns an error unless the configuration names exactly one policy, and seeds outside the
-// sealed block.
+// Check returns an error unless the configuration names exactly one policy, and seeds outside the sealed block.
 func (c *Config) Check() error {
 	if (c.Model == "") == (c.Baseline == "") {
 		return errors.New("want one of --model and --baseline")
@@ -28,8 +27,8 @@ func (c *Config) Check() error {
 	return CheckSeed(c.Seed, c.Episodes)
 }
 
-// PlayedEnv returns the environment and its options for playing: those of held-out episodes, unless
-// others were given.
+// PlayedEnv returns the environment and its options for playing: those of held-out episodes, unless others are
+// given.
 func (c *Config) PlayedEnv(ctx context.Context) (*envs.Spec, map[string]any, error) {
 	spec, trained, err := c.TrainedEnv(ctx)
 	if err != nil {
@@ -52,8 +51,7 @@ func (c *Config) TrainedEnv(ctx context.Context) (*envs.Spec, map[string]any, er
 	return spec, trained, err
 }
 
-// OpenPolicy returns the policy of a model file, or else of a baseline, for the environments
-// of v.
+// OpenPolicy returns the policy of a model file, or else of a baseline, for the environments of v.
 func OpenPolicy(ctx context.Context, v envs.VecEnv, c Config) (name string, p agents.Policy, closePolicy func(), err error) {
 	if c.Model == "" {
 		if f, ok := v.(*follower); ok {
@@ -69,9 +67,9 @@ func OpenPolicy(ctx context.Context, v envs.VecEnv, c Config) (name string, p ag
 	return ModelName(c.Model, m.Meta.Algo, true), m, func() { _ = m.Net.Close() }, nil
 }
 
-// PlayEpisode lets the policy play an episode in the only environment of v, whose mode must be
-// Disabled, and returns its last batch. If seen is not nil, PlayEpisode calls it with each batch
-// and the action that led to it; the first batch has none.
+// PlayEpisode lets the policy play an episode in the only environment of v, whose autoreset mode must be
+// Disabled, and returns its last batch. If seen is not nil, PlayEpisode calls it with each batch and the action
+// that led to it; the first batch has no action.
 func PlayEpisode(ctx context.Context, v envs.VecEnv, policy agents.Policy, reset envs.VecResetOptions, seen func(b *envs.Batch, action []float32) error) (*envs.Batch, error) {
 	b, err := v.Reset(ctx, reset)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// sealedHeader names the columns of the file that records uses of the sealed block.
+// sealedHeader holds the columns of the file that records uses of the sealed block.
 var sealedHeader = []string{"env", "options", "episodes", "policies", "digest"}
 
 // sealedUse is a use of the sealed block's episodes of an environment with some options.
 type sealedUse struct{ env, options, episodes, policies, digest string }
 
-// sealedUse describes the comparison with these options. Its digest is of the contents of models.
+// sealedUse describes the comparison with these options. Its digest covers the contents of the models.
 func (c *CompareConfig) sealedUse(kwargs map[string]any) (sealedUse, error) {
 	options, err := json.Marshal(kwargs)
 	if err != nil {
@@ -49,10 +49,10 @@ func (c *CompareConfig) sealedUse(kwargs map[string]any) (sealedUse, error) {
 	return u, nil
 }
 
-// useSealed records in the file at path that the comparison plays the sealed block, before it does, and
-// returns a note for its output. A reader of a result can choose other policies because of it, so that
-// the block is used up for this environment with these options: only the same policies may play again,
-// which gives the same result. The file is under version control, so that a review sees lines removed.
+// useSealed records in the file at path that the comparison plays the sealed block, before it plays, and
+// returns a note for the output. Someone who knows the results could select policies by them. Therefore the
+// block is used up for this environment with these options: only the same policies may play again, which gives
+// the same results. The file is under version control, so that a review shows removed lines.
 func (c *CompareConfig) useSealed(path string, kwargs map[string]any) (note string, err error) {
 	use, err := c.sealedUse(kwargs)
 	if err != nil {

@@ -2,19 +2,19 @@ package play
 
 import "fmt"
 
-// Seeds of episodes. Training seeds are the user's, from 0 up. The evaluations during a training,
-// which choose the best model, have others, as does the choice among tuned parameters; and so have
-// comparisons: no reported figure is selected on the episodes that it is measured on. Comparisons made
-// while an agent is developed select, too. Final results therefore come from the sealed block, which
-// each set of policies plays once (see [CompareConfig]).
+// First seeds of episodes. Training seeds are the user's, from 0 up. The evaluations that choose the best model
+// during a training have other seeds; so does the choice among tuned parameters, and so do comparisons. Thus no
+// reported figure is selected on the episodes that measure it. Comparisons during an agent's development
+// select, too. Final results therefore use the sealed block, which each set of policies plays once (see
+// [CompareConfig]).
 const (
 	EvalSeed    = 1_000_000_000 // validation
 	CompareSeed = 2_000_000_000 // test
-	SealedSeed  = 3_000_000_000 // sealed, up to sealedEnd
+	SealedSeed  = 3_000_000_000 // sealed block, up to sealedEnd
 	sealedEnd   = 4_000_000_000
 )
 
-// CheckSeed returns an error if any of n seeds from first on is of the sealed block.
+// CheckSeed returns an error if one of the n seeds from first on is in the sealed block.
 func CheckSeed(first uint64, n int) error {
 	if last := first + uint64(max(n, 1)) - 1; first < sealedEnd && last >= SealedSeed || last < first {
 		return fmt.Errorf("seeds %d to %d reach into the sealed block, from %d to %d, which only trainer compare --sealed FILE plays",

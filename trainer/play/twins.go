@@ -7,10 +7,10 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 )
 
-// For models, an environment and its twin on an API server are one environment: the twin plays the
-// same tasks, and its own options only locate the API server.
+// For models, an environment and its twin on an API server are the same environment: the twin plays the same
+// tasks, and its own options only locate the API server.
 
-// SimulatedID returns the id of the simulated environment if id names a twin, and otherwise id itself.
+// SimulatedID returns the id of the simulated environment if id names a twin, and otherwise id.
 func SimulatedID(id string) string {
 	if original, _, err := kwok.Original(id); err == nil {
 		return original.ID
@@ -27,8 +27,8 @@ func Simulated(spec *envs.Spec, kwargs map[string]any) (*envs.Spec, map[string]a
 	return original, optionsFor(original.ID, spec.ID, kwargs)
 }
 
-// optionsFor converts the options of the environment trained to those of the environment id: an
-// environment in the simulator has no options that locate an API server.
+// optionsFor converts the options of the environment trained to those of the environment id. An environment in
+// the simulator has no options that locate an API server.
 func optionsFor(id, trained string, kwargs map[string]any) map[string]any {
 	if SimulatedID(trained) == trained || SimulatedID(id) != id {
 		return kwargs

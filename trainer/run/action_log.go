@@ -10,26 +10,24 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// imbalanceColumn is the column of Info with which an environment reports its cluster's imbalance.
+// imbalanceColumn is the column of Info in which an environment reports its cluster's imbalance.
 const imbalanceColumn = "imbalance"
 
-// Tags of the distribution of actions. If an action has several numbers, each has its own tag, with
-// its index at the end.
+// Tags of the distribution of actions. If an action has several numbers, the tag of each ends with its index.
 const (
 	actionsTag    = "rollout/actions"
-	placementsTag = "rollout/placements_by_node" // where an action chooses a node; waiting is left out
+	placementsTag = "rollout/placements_by_node" // if an action chooses a node; waiting does not count
 	imbalanceTag  = "rollout/imbalance"          // mean over the steps
 )
 
-// actionLog collects the actions of a training between two rows of its logs, and holds no more
-// steps than lie between them.
+// actionLog collects the actions of a training between two rows of its logs.
 type actionLog struct {
 	tag        string
-	nodes      int // of a placement; 0 if actions are none
+	nodes      int // nodes that an action chooses among; 0 if it chooses no node
 	continuous bool
-	values     [][]float64 // of each number of an action
+	values     [][]float64 // by number of an action
 
-	column, columns int // of the imbalance, -1 if there is none
+	column, columns int // of the imbalance; -1 if there is none
 	imbalance       float64
 	steps           int
 }
@@ -45,7 +43,7 @@ func newActionLog(v envs.VecEnv) *actionLog {
 	return l
 }
 
-// record adds a step, in which actions led to next.
+// record adds a step: actions, and next, the batch that they led to.
 func (l *actionLog) record(actions []float32, next *envs.Batch) {
 	size := len(l.values)
 	for i := range next.Reward {
@@ -68,7 +66,7 @@ func (l *actionLog) record(actions []float32, next *envs.Batch) {
 	}
 }
 
-// take returns the histograms, adds the imbalance to metrics, and starts over.
+// take returns the histograms, adds the imbalance to metrics, and resets the log.
 func (l *actionLog) take(metrics agents.Metrics) map[string]tracking.Histogram {
 	if l.steps > 0 {
 		metrics[imbalanceTag] = l.imbalance / float64(l.steps)

@@ -7,29 +7,29 @@ const CurvePoints = 20
 type Config struct {
 	Algo, Env     string
 	Engine        string
-	NThreads      int // goroutines that share a training; 0: GOMAXPROCS, divided among trainings at one time. It changes no result
+	NThreads      int // goroutines that share a training; 0: GOMAXPROCS, divided among concurrent trainings. It changes no result
 	Params        Hyperparams
 	EnvKwargs     map[string]any
 	EvalEnvKwargs map[string]any
 	Seed          uint64
-	EvalFreq      int // environment steps between evaluations; 0 is never
+	EvalFreq      int // environment steps between evaluations; 0: never
 	EvalEpisodes  int
-	SaveFreq      int // environment steps between checkpoints; 0 is never
+	SaveFreq      int // environment steps between checkpoints; 0: never
 	LogFolder     string
 	Resume        string
 	Imitate       Imitation
 	WarmStart     WarmStart
 	Transitions   string   // file of recorded transitions to start from; empty: none
-	Dataset       string   // likewise a dataset of Minari
-	URLs          []string // of servers to play on; nil is in this process
+	Dataset       string   // Minari dataset to start from; empty: none
+	URLs          []string // of servers to play on; nil plays in this process
 	Quiet         bool     // no progress bar
 	Scroll        bool     // print each row of the logs
-	Threshold     *float64 // mean return of an evaluation at which the training stops; nil is none
+	Threshold     *float64 // mean return of an evaluation at which the training stops; nil: none
 	Command       string   // the user's command line, for args.yml
-	Folder        string   // of this training; empty makes a new one below LogFolder
+	Folder        string   // of this training; empty creates a new one below LogFolder
 	Shared        SharedSeeds
-	StopAt        int      // timesteps at which to stop short of n_timesteps; 0 is never
-	Bar           progress // to report to; nil makes one
+	StopAt        int      // timesteps at which to stop before n_timesteps; 0: never
+	Bar           progress // progress to report to; nil creates one
 	changes       []string // options that differ from the resumed training's
 }
 

@@ -20,10 +20,10 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// The layout of a log folder is RL Zoo's: <log-folder>/<algo>/<env>_<k>/, with the best and
-// the last model, checkpoints, and the logs of package tracking.
+// The layout of a log folder is RL Zoo's: <log-folder>/<algo>/<env>_<k>/, with the best and the last model,
+// checkpoints, and the logs of package tracking.
 
-// EnvName turns the id of an environment into a file name.
+// EnvName converts the id of an environment to a file name.
 func EnvName(id string) string { return strings.ReplaceAll(id, "/", "-") }
 
 func (r *Run) path(name string) string { return filepath.Join(r.Folder, name) }
@@ -38,10 +38,10 @@ func (r *Run) checkpointPath(step int) string {
 	return r.path(fmt.Sprintf("rl_model_%d_steps.safetensors", step))
 }
 
-// Tensors that the trainer adds to a checkpoint in order to resume.
+// Tensors that the trainer adds to a checkpoint, for resuming.
 const (
 	envsTensor    = models.StatePrefix + "envs"
-	serversTensor = models.StatePrefix + "server_envs" // those of servers
+	serversTensor = models.StatePrefix + "server_envs" // state of servers' environments
 	returnsTensor = models.StatePrefix + "ep_returns"
 	lengthsTensor = models.StatePrefix + "ep_lengths"
 )
@@ -106,7 +106,7 @@ func (r *Run) openResumed(ctx context.Context) error {
 	return r.writeConfig(r.Folder, nil, r.First)
 }
 
-// NewFolder creates parent/<name>_<k> for the least free k from 1 on. It survives a power loss.
+// NewFolder creates parent/<name>_<k> for the smallest unused k, from 1. The folder survives a power loss.
 func NewFolder(parent, name string) (string, error) {
 	if err := models.MkdirAll(parent); err != nil {
 		return "", err
@@ -122,7 +122,7 @@ func NewFolder(parent, name string) (string, error) {
 	}
 }
 
-// save writes a checkpoint that holds the learner, the environments and the running means.
+// save writes a checkpoint with the learner, the environments and the running means.
 func (r *Run) save(path string) error {
 	if err := r.write(path, r.Learner.Save); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (r *Run) save(path string) error {
 	return nil
 }
 
-// saveBest writes the best model. It is for playing, so it has no replay buffer.
+// saveBest writes the best model. It is only for playing, so it has no replay buffer.
 func (r *Run) saveBest() error {
 	if l, ok := r.Learner.Learner.(interface{ SaveWithoutReplayBuffer(io.Writer) error }); ok {
 		return r.write(r.BestModel(), l.SaveWithoutReplayBuffer)
@@ -139,7 +139,7 @@ func (r *Run) saveBest() error {
 	return r.save(r.BestModel())
 }
 
-// write writes the file that save produces, and adds the training's own state for resuming.
+// write writes the file that save produces, and adds the state of the training for resuming.
 func (r *Run) write(path string, save func(io.Writer) error) error {
 	var buf bytes.Buffer
 	if err := save(&buf); err != nil {
@@ -172,7 +172,7 @@ func (r *Run) write(path string, save func(io.Writer) error) error {
 	return nil
 }
 
-// putEnvs adds the state of the environments. Those of servers may have none: then a resumed training is not exact.
+// putEnvs adds the state of the environments. If servers return none, a resumed training is not exact.
 func (r *Run) putEnvs(f *models.File) error {
 	switch v := r.v.(type) {
 	case snapshotter:
@@ -195,7 +195,8 @@ func (r *Run) putEnvs(f *models.File) error {
 	return nil
 }
 
-// stateWithin bounds the time in which servers return their environments; without them the checkpoint is saved still.
+// stateWithin limits the time in which servers must return their environments. After it the checkpoint is saved
+// without them.
 const stateWithin = 30 * time.Second
 
 // savedOnServers returns the state of servers' environments in the checkpoint, or nil if it has none.
@@ -205,7 +206,7 @@ func (c *Config) savedOnServers() []byte {
 	}
 	f, err := models.ReadFile(c.Resume)
 	if err != nil {
-		return nil // openResumed reports it
+		return nil // openResumed reports the error
 	}
 	state, err := tensor[uint8](f, serversTensor)
 	if err != nil {
@@ -214,7 +215,8 @@ func (c *Config) savedOnServers() []byte {
 	return state
 }
 
-// loadServers makes the environments of servers those of the checkpoint f. If they cannot be, new episodes begin.
+// loadServers loads the environments in checkpoint f into those of the servers. If that fails, new episodes
+// begin.
 func (r *Run) loadServers(ctx context.Context, f models.File) error {
 	v, ok := r.v.(play.Saver)
 	if !ok {
@@ -232,15 +234,14 @@ func (r *Run) loadServers(ctx context.Context, f models.File) error {
 	return nil
 }
 
-// say prints a line above the progress bar, and nothing without a bar.
+// say prints a line above the progress bar, or nothing without a bar.
 func (r *Run) say(format string, args ...any) {
 	if !r.Quiet {
 		r.warn(format, args...)
 	}
 }
 
-// checkParams returns an error for a parameter that is not finite: such a model would only replace
-// a good one.
+// checkParams returns an error for a parameter that is not finite: such a model would only replace a good one.
 func checkParams(f models.File, step int) error {
 	for _, t := range f.Tensors {
 		if strings.HasPrefix(t.Name, models.StatePrefix) || strings.HasPrefix(t.Name, models.OptimizerPrefix) {
@@ -292,7 +293,7 @@ func tensor[T safetensors.Element](f models.File, name string) ([]T, error) {
 	return safetensors.As[T](t)
 }
 
-// finish saves the last model, unless the training resumed from it and made no further step.
+// finish saves the last model, unless the training resumed from it and took no further step.
 func (r *Run) finish() error {
 	if r.Resume == r.LastModel() && r.Learner.NumTimesteps() == r.First {
 		return nil
@@ -300,8 +301,7 @@ func (r *Run) finish() error {
 	return r.save(r.LastModel())
 }
 
-// windowSize is the number of episodes over which means of the training are taken, as in
-// Stable-Baselines3.
+// windowSize is the number of episodes in the means of a training, as in Stable-Baselines3.
 const windowSize = 100
 
 // Window holds the latest episodes.
@@ -328,8 +328,8 @@ func (w *Window) Means() (ret, length float64, ok bool) {
 	return tracking.Mean(w.returns), length, true
 }
 
-// snapshotter is a vector that can save its state, so that a training resumes exactly: one in this
-// process.
+// snapshotter is a vector that can save its state, so that a training resumes exactly. A vector in this process
+// can.
 type snapshotter interface {
 	Snapshot() ([]byte, error)
 	Restore(ctx context.Context, data []byte) (*envs.Batch, error)

@@ -28,9 +28,9 @@ type Hyperparams struct {
 	Config     algorithms.Config
 }
 
-// ReadHyperparams returns the settings for an algorithm and an environment. It starts from the
-// algorithm's defaults, applies those of conf, a file or published source, or without conf those
-// tuned for the environment, and then params.
+// ReadHyperparams returns the settings for an algorithm and an environment. It starts from the algorithm's
+// defaults. Then it applies those of conf, a file or a published source, or without conf those tuned for the
+// environment. Last it applies params.
 func ReadHyperparams(algo, env, conf string, params map[string]any) (Hyperparams, error) {
 	a, err := algorithms.Get(algo)
 	if err != nil {
@@ -54,7 +54,7 @@ func ReadHyperparams(algo, env, conf string, params map[string]any) (Hyperparams
 	return h, err
 }
 
-// inFile adds to an error the file of the hyperparameters, unless it is the tuned one.
+// inFile adds the path of the hyperparameters' file to an error, unless it is the tuned one.
 func inFile(conf string, err error) error {
 	if conf == "" {
 		return err
@@ -62,7 +62,7 @@ func inFile(conf string, err error) error {
 	return fmt.Errorf("%s: %w", conf, err)
 }
 
-// maxEnvs bounds n_envs: four times what a server has by default.
+// maxEnvs limits n_envs to four times a server's default.
 const maxEnvs = 1 << 16
 
 // set sets the named hyperparameters. An unknown name is an error.
@@ -82,7 +82,7 @@ func (h *Hyperparams) set(values map[string]any) (err error) {
 	return decodeStrict(all, h.Config)
 }
 
-// Values returns all hyperparameters by name, in the form that set takes.
+// Values returns all hyperparameters by name, in the form that set accepts.
 func (h Hyperparams) Values() (map[string]any, error) {
 	text, err := json.Marshal(h.Config)
 	if err != nil {
@@ -101,9 +101,9 @@ func (h Hyperparams) Values() (map[string]any, error) {
 	return all, nil
 }
 
-// Configuration returns the hyperparameters of an environment from a file of RL Zoo's form, a map
-// from ids to hyperparameters, or from a config.yml. conf is the path of a file, or the source of a
-// shipped one. Without conf it reads the tuned file, which need not list the environment.
+// Configuration returns the hyperparameters of an environment from a file in RL Zoo's format, a map from ids to
+// hyperparameters, or from a config.yml. conf is the path of a file, or the source of a shipped one. Without
+// conf it reads the tuned file, which need not contain the environment.
 func Configuration(algo, env, conf string) (map[string]any, error) {
 	a, err := algorithms.Get(algo)
 	if err != nil {
@@ -112,7 +112,7 @@ func Configuration(algo, env, conf string) (map[string]any, error) {
 	name := path.Join("hyperparams", conf, algo+".yml")
 	text, err := hyperparams.Files.ReadFile(path.Join(conf, algo+".yml"))
 	if err != nil && conf == "" {
-		return nil, nil // this algorithm has no tuned file
+		return nil, nil // the algorithm has no tuned file
 	}
 	if err != nil { // a source has no separator; write ./<name> for a file of that name
 		name = conf
@@ -132,7 +132,7 @@ func Configuration(algo, env, conf string) (map[string]any, error) {
 		}
 	}
 	values, ok := all[env]
-	for _, id := range slices.Sorted(maps.Keys(all)) { // the id of its twin, or of the environment that it is the twin of
+	for _, id := range slices.Sorted(maps.Keys(all)) { // the id of its twin, or of the environment of which it is the twin
 		if !ok && play.SimulatedID(id) == play.SimulatedID(env) {
 			values, ok = all[id], true
 		}
@@ -153,8 +153,7 @@ func Configuration(algo, env, conf string) (map[string]any, error) {
 	return m, nil
 }
 
-// orderedDict is the tag of the map in a config.yml of RL Zoo: a list that contains a list of
-// pairs.
+// orderedDict is the tag of the map in a config.yml of RL Zoo: a list with a list of pairs.
 const orderedDict = "tag:yaml.org,2002:python/object/apply:collections.OrderedDict"
 
 // parseConfig reads a YAML map.
@@ -199,7 +198,7 @@ func sources(algo string) string {
 	return ", or one of " + strings.Join(files, ", ")
 }
 
-// WholeNumber returns the value of a hyperparameter as an int. A float64 such as 1e5 may be whole.
+// WholeNumber returns the value of a hyperparameter as an int. A float64 such as 1e5 may be a whole number.
 func WholeNumber(name string, v any) (int, error) {
 	switch x := v.(type) {
 	case int:

@@ -13,15 +13,14 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// imitateSeed separates the demonstrated episodes from those of training, evaluations and
-// comparisons.
+// imitateSeed separates the demonstrated episodes from those of training, evaluations and comparisons.
 const imitateSeed = 500_000_000
 
-// Imitation holds the arguments of imitation before the training.
+// Imitation holds the arguments of an imitation before the training.
 type Imitation struct {
-	Baseline      string // or the file of a model; empty: none
+	Baseline      string // name of the baseline, or path of a model; empty: none
 	Steps, Epochs int
-	Rate          string // of the gradient steps, in RL Zoo's form; empty: the learner's
+	Rate          string // learning rate of the gradient steps, in RL Zoo's form; empty: the learner's
 }
 
 // Check returns an error for arguments that contradict each other or the environment.
@@ -39,7 +38,7 @@ func (c Imitation) Check(spec *envs.Spec, urls []string) error {
 		return err
 	}
 	if c.model() {
-		return nil // it is read later, for the environments that it plays
+		return nil // it is read later, for the environments in which it plays
 	}
 	_, err := spec.Baseline(c.Baseline)
 	return err
@@ -62,7 +61,7 @@ func (c Imitation) schedule() (s agents.Schedule, err error) {
 // model reports whether the teacher is a model.
 func (c Imitation) model() bool { return strings.HasSuffix(c.Baseline, modelSuffix) }
 
-// modelSuffix ends the names of model files.
+// modelSuffix is the suffix of model files.
 const modelSuffix = ".safetensors"
 
 // teacher returns the teacher and a function that releases it.
@@ -78,7 +77,7 @@ func (r *Run) teacher(v *envs.Vec) (agents.Policy, func() error, error) {
 	return p, func() error { return nil }, err
 }
 
-// imitateTeacher lets the learner imitate the baseline or model, in environments of its own.
+// imitateTeacher lets the learner imitate the baseline or model, in separate environments.
 func (r *Run) imitateTeacher(ctx context.Context) error {
 	v, err := envs.NewVec(r.spec, r.Params.NEnvs, envs.VecOptions{Options: r.EnvKwargs, Autoreset: envs.SameStep})
 	if err != nil {

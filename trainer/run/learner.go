@@ -28,7 +28,7 @@ func (l *Learner) Close() error {
 	return err
 }
 
-// SetWorkers lets that many goroutines share the work of the networks that can share it.
+// SetWorkers sets the number of goroutines that share the work of those networks that can share it.
 func (l *Learner) SetWorkers(workers int) {
 	for _, n := range l.Nets {
 		if s, ok := n.(interface{ SetWorkers(int) }); ok {
@@ -37,8 +37,8 @@ func (l *Learner) SetWorkers(workers int) {
 	}
 }
 
-// Share lets the goroutines of an only network step the environments too, if several share its work and the
-// environments are simulated in this process.
+// Share lets the network's goroutines also step the environments, if the learner has only one network with
+// several goroutines, and the environments are simulated in this process.
 func (l *Learner) Share(v envs.VecEnv) {
 	local, ok := v.(*envs.Vec)
 	if !ok || len(l.Nets) != 1 || local.Spec().Nondeterministic {

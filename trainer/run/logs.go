@@ -22,8 +22,8 @@ type logs struct {
 	evaluations *tracking.EvaluationsCSV
 }
 
-// openLogs opens the logs of a training that resumes at step, and drops what was logged after that. Those of
-// step tracking.Anew begin.
+// openLogs opens the logs of a training that resumes at step, and drops later rows. For step tracking.Anew it
+// starts new logs.
 func openLogs(folder, env string, step int64) (l *logs, err error) {
 	l = &logs{}
 	if step == tracking.Anew {
@@ -46,7 +46,7 @@ func openLogs(folder, env string, step int64) (l *logs, err error) {
 	return l, nil
 }
 
-// write logs the metrics of one update, and histograms, which only TensorBoard shows.
+// write logs the metrics of an update, and histograms, which only TensorBoard shows.
 func (l *logs) write(step int64, metrics agents.Metrics, histograms map[string]tracking.Histogram) error {
 	if err := l.events.Scalars(step, metrics); err != nil {
 		return err
@@ -95,7 +95,7 @@ func readEvaluations(path string, step int) (best float64, curve []Evaluation, e
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	const firstReturn = 4 // after timesteps, mean, std, episodes
+	const firstReturn = 4 // the columns after timesteps, mean, std and episodes
 	for i, rec := range records {
 		if i == 0 || len(rec) <= firstReturn {
 			continue

@@ -10,13 +10,12 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// normalizeKey is RL Zoo's hyperparameter for Stable-Baselines3's VecNormalize: true or false, or
-// its arguments as a map or as the text of a Python dict, such as
-// "{'norm_obs': True, 'norm_reward': False}" or "dict(norm_obs=True, norm_reward=False)".
+// normalizeKey is RL Zoo's hyperparameter for Stable-Baselines3's VecNormalize: true or false, or its arguments
+// as a map or as the text of a Python dict, such as "{'norm_obs': True, 'norm_reward': False}" or
+// "dict(norm_obs=True, norm_reward=False)".
 const normalizeKey = "normalize"
 
-// vecNormalize lists the arguments of VecNormalize that exist here; the discount is the
-// algorithm's.
+// vecNormalize lists the supported arguments of VecNormalize; the discount is the algorithm's.
 var vecNormalize = []string{"norm_obs", "norm_reward", "clip_obs", "clip_reward"}
 
 // checkNormalize rejects normalize for an algorithm without VecNormalize's hyperparameters.
@@ -29,7 +28,7 @@ func checkNormalize(a algorithms.Algorithm, values map[string]any) error {
 	return fmt.Errorf("hyperparameter normalize is %v, and %s does not normalize; %s do", v, a.Name, strings.Join(algorithms.Names(normalizes), ", "))
 }
 
-// expandNormalize returns values with RL Zoo's normalize expanded. Values given beside it win.
+// expandNormalize returns values with RL Zoo's normalize expanded. Other values take precedence over it.
 func expandNormalize(values map[string]any) (map[string]any, error) {
 	v, ok := values[normalizeKey]
 	if !ok {

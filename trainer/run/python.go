@@ -9,11 +9,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// RL Zoo's files hold arguments as the text of a Python expression, such as "dict(net_arch=[64,
-// 64], activation_fn=nn.Tanh)". Starlark evaluates it: a dialect of Python without files, network
-// or endless loops.
+// RL Zoo's files hold arguments as the text of a Python expression, such as "dict(net_arch=[64, 64],
+// activation_fn=nn.Tanh)". Starlark, a dialect of Python without files, network or endless loops, evaluates it.
 
-// pythonArgs returns the arguments of a hyperparameter given as a map or as the text of a dict.
+// pythonArgs returns the arguments of a hyperparameter that is a map or the text of a dict.
 func pythonArgs(name string, v any) (map[string]any, error) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -34,11 +33,11 @@ func pythonArgs(name string, v any) (map[string]any, error) {
 	return nil, fmt.Errorf("hyperparameter %s is %v, want a dict such as dict(a=1)", name, v)
 }
 
-// maxPythonSteps bounds the work of an expression. A dict of ten arguments takes less than a hundred.
+// maxPythonSteps limits the work of an expression. A dict of ten arguments takes less than a hundred steps.
 const maxPythonSteps = 10_000
 
-// evalPython returns the value of an expression in the types of encoding/json. Names such as
-// nn.Tanh become text.
+// evalPython returns the value of an expression in the types of encoding/json. It converts names such as
+// nn.Tanh to text.
 func evalPython(text string) (any, error) {
 	thread := &starlark.Thread{Name: "hyperparameters"}
 	thread.SetMaxExecutionSteps(maxPythonSteps)
@@ -96,7 +95,7 @@ func fromStarlark(v starlark.Value) (any, error) {
 	return nil, fmt.Errorf("%v is a %s, want a number, text, list or dict", v, v.Type())
 }
 
-// dottedName is a name of a Python module, with the names after its dots.
+// dottedName is a name in a Python module, with its dots.
 type dottedName string
 
 var _ starlark.HasAttrs = dottedName("")

@@ -20,27 +20,25 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// A resumed training keeps the settings and hyperparameters of its checkpoint. Those that define it
-// are fixed: a flag that gives another value is an error. The others may change; args.yml and
-// config.yml record the change.
+// A resumed training keeps the settings and hyperparameters of its checkpoint. Those that define it are fixed:
+// a flag with another value is an error. The others may change; args.yml and config.yml record the change.
 
-// changeable lists the hyperparameters that a resumed training may change: no state of a learner
+// changeable lists the hyperparameters that a resumed training may change, because no state of a learner
 // depends on them.
 var changeable = []string{
 	"n_timesteps", "learning_rate", "clip_range", "clip_range_vf", "target_kl", "ent_coef", "vf_coef", "max_grad_norm", "n_epochs", "batch_size",
 	"gradient_steps", "exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "exploration_decay", "checkpoint_replay_buffer",
 }
 
-// Changes holds the options that the user gives to a resumed training. The settings themselves are
-// in its Config.
+// Changes holds the options that the user gives to a resumed training. Their values are in its Config.
 type Changes struct {
 	Given  func(option string) bool // whether the user gave an option, by the name of its flag
 	Conf   string                   // file of hyperparameters; empty: none
-	Params map[string]any           // hyperparameters, which win over the file
+	Params map[string]any           // hyperparameters, which take precedence over the file
 }
 
-// LoadCheckpoint sets c from the checkpoint c.Resume, a file or a folder's newest checkpoint, and
-// applies the changes. For a folder of several trainings it returns their seeds.
+// LoadCheckpoint sets c from the checkpoint c.Resume, a file or the newest checkpoint of a folder, and applies
+// the changes. For a folder of several trainings it returns their seeds.
 func (c *Config) LoadCheckpoint(ch Changes) (seeds []uint64, err error) {
 	path := c.Resume
 	defer func() {
@@ -89,8 +87,7 @@ func (c *Config) LoadCheckpoint(ch Changes) (seeds []uint64, err error) {
 	return nil, nil
 }
 
-// loadSeeds is LoadCheckpoint for a folder of several trainings. For another folder it returns no
-// seeds.
+// loadSeeds is LoadCheckpoint for a folder of several trainings. For any other folder it returns no seeds.
 func (c *Config) loadSeeds(ch Changes) ([]uint64, error) {
 	a, err := ReadArgs(c.Resume)
 	if err != nil {
@@ -113,8 +110,8 @@ func (c *Config) loadSeeds(ch Changes) ([]uint64, error) {
 	return a.Seeds, nil
 }
 
-// checkLogFolder rejects a --log-folder that does not contain the checkpoint: a resumed training
-// writes to its checkpoint's folder.
+// checkLogFolder rejects a --log-folder that does not contain the checkpoint, because a resumed training writes
+// to its checkpoint's folder.
 func (c *Config) checkLogFolder() error {
 	root, err := filepath.Abs(c.LogFolder)
 	if err != nil {
@@ -132,7 +129,7 @@ func (c *Config) checkLogFolder() error {
 
 // adopt sets settings and hyperparameters from the checkpoint and applies the changes.
 func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
-	if ch.Given("env") { // perhaps without its version
+	if ch.Given("env") { // the flag may omit the version
 		spec, err := envs.Lookup(c.Env)
 		if err != nil {
 			return err
@@ -183,7 +180,7 @@ func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
 	return c.adoptParams(ch, h)
 }
 
-// change records an option with another value than the resumed training's.
+// change records an option whose value differs from the resumed training's.
 func (c *Config) change(what string, was, now any) {
 	if a, b := asJSON(was), asJSON(now); a != b {
 		c.changes = append(c.changes, fmt.Sprintf("%s is %s, was %s", what, b, a))
@@ -235,7 +232,7 @@ func (c *Config) adoptParams(ch Changes, h Hyperparams) error {
 	return nil
 }
 
-// within reports whether asked equals kept or, if both are maps, kept has all of its entries.
+// within reports whether asked equals kept or, if both are maps, kept has all entries of asked.
 func within(asked, kept any) bool {
 	m, ok := asked.(map[string]any)
 	if !ok {
@@ -258,8 +255,8 @@ func asJSON(v any) string {
 	return string(text)
 }
 
-// newestCheckpoint returns the last model in the folder of a training, or else its checkpoint with
-// the most timesteps, or "" if there is none.
+// newestCheckpoint returns the last model in the folder of a training, or else the checkpoint with the most
+// timesteps, or "" if there is none.
 func newestCheckpoint(folder, env string) (string, error) {
 	final := filepath.Join(folder, EnvName(env)+".safetensors")
 	if _, err := os.Stat(final); err == nil {
@@ -272,8 +269,8 @@ func newestCheckpoint(folder, env string) (string, error) {
 	return found[len(found)-1], nil
 }
 
-// Newest returns the newest folder of a training of the algorithm in the environment below c.LogFolder that can be
-// resumed: one with a checkpoint, or of several seeds. If there is none, it returns "".
+// Newest returns the newest resumable folder below c.LogFolder of a training of the algorithm in the
+// environment: one with a checkpoint, or one of several seeds. It returns "" if there is none.
 func (c *Config) Newest() (string, error) {
 	parent := filepath.Join(c.LogFolder, c.Algo)
 	entries, err := os.ReadDir(parent)
@@ -296,7 +293,7 @@ func (c *Config) Newest() (string, error) {
 		}
 		if checkpoint == "" {
 			if a, err := ReadArgs(path); err != nil || len(a.Seeds) == 0 {
-				continue // it ended before its first checkpoint
+				continue // the training ended before its first checkpoint
 			}
 		}
 		newest, folder = n, path
@@ -304,7 +301,7 @@ func (c *Config) Newest() (string, error) {
 	return folder, nil
 }
 
-// checkpointsAfter returns the checkpoints in a folder with more timesteps than step, by timesteps.
+// checkpointsAfter returns the checkpoints in a folder with more timesteps than step, sorted by timesteps.
 func checkpointsAfter(folder string, step int) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -327,8 +324,8 @@ func checkpointsAfter(folder string, step int) ([]string, error) {
 	return found, nil
 }
 
-// checkReplayBuffer returns an error if an off-policy algorithm would resume from a checkpoint
-// without its replay buffer, unless the user permits an inexact training; then it warns.
+// checkReplayBuffer returns an error if an off-policy algorithm would resume without its replay buffer, unless
+// the user permits an inexact training; then it prints a warning.
 func (r *Run) checkReplayBuffer(f models.File) error {
 	cfg, ok := r.Params.Config.(algorithms.OffPolicyConfig)
 	if !ok || replay.InCheckpoint(f) {
@@ -345,8 +342,8 @@ func (r *Run) checkReplayBuffer(f models.File) error {
 	return nil
 }
 
-// supersede moves files that the training wrote after the checkpoint into the folder superseded.
-// The best model stays if the resumed training is exact, since it will reach that model again.
+// supersede moves files that the training wrote after the checkpoint to the folder superseded. If the resumed
+// training is exact, the best model stays, because the training will reach it again.
 func (r *Run) supersede() error {
 	if err := models.SweepTemporary(r.Folder); err != nil {
 		return err
@@ -372,7 +369,7 @@ func (r *Run) supersede() error {
 			return err
 		} else if is {
 			stale = append(stale, r.BestModel())
-			r.best = math.Inf(-1) // the best model so far was replaced
+			r.best = math.Inf(-1) // a later model has replaced the best model of that time
 		}
 	}
 	var moved []string
@@ -394,7 +391,7 @@ func (r *Run) supersede() error {
 	return nil
 }
 
-// warn prints a line for the user, with or without a progress bar.
+// warn prints a line, with or without a progress bar.
 func (r *Run) warn(format string, args ...any) {
 	fmt.Fprintf(r.output(), format+"\n", args...)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// Files of RL Zoo have keys that are no hyperparameters of an algorithm. This file expands those
-// that can be honoured and rejects the others, unless their value has no effect.
+// RL Zoo's files have keys that are not hyperparameters of an algorithm. This file expands the supported ones
+// and rejects the others, unless their value has no effect.
 
-// expandZoo returns values with RL Zoo's keys expanded to this trainer's hyperparameters.
+// expandZoo converts RL Zoo's keys in values to this trainer's hyperparameters.
 func expandZoo(values map[string]any) (map[string]any, error) {
 	rest := map[string]any{}
 	var refused []error
@@ -42,8 +42,8 @@ func expandZoo(values map[string]any) (map[string]any, error) {
 	return expandNormalize(rest)
 }
 
-// zooKeys lists keys that have no effect with the given value, and are then dropped. Any other
-// value is an error with the given reason.
+// zooKeys lists keys that have no effect with the given value and are then dropped. With any other value,
+// reason explains the error.
 var zooKeys = map[string]struct {
 	nothing any
 	why     string
@@ -66,8 +66,8 @@ var zooKeys = map[string]struct {
 	"verbose":               {0, "output is set by --json"},
 }
 
-// multiInput maps Stable-Baselines3's policies for Dict observations to the dense policies, which
-// accept them here.
+// multiInput maps Stable-Baselines3's policies for Dict observations to the dense policies, which accept such
+// observations here.
 var multiInput = map[string]string{"MultiInputPolicy": policies.Mlp, "MultiInputLstmPolicy": policies.MlpLSTM}
 
 // zooValue converts the value of a key to this trainer's form, and reports whether to keep it.
@@ -91,7 +91,7 @@ func zooValue(name string, v any) (value any, keep bool, err error) {
 			return nil, false, err
 		}
 		if timeout, ok := args["handle_timeout_termination"]; len(args) == 0 || len(args) == 1 && ok && timeout == true {
-			return nil, false, nil // the trainer does so anyway
+			return nil, false, nil // the trainer always does so
 		}
 		return nil, false, fmt.Errorf("hyperparameter replay_buffer_kwargs is %v, which cannot be honoured: a truncated episode bootstraps", v)
 	}
@@ -123,20 +123,20 @@ func trainFreq(v any) (any, bool, error) {
 	return pair[0], true, nil
 }
 
-// policyKwargsKey is the key of Stable-Baselines3's arguments of a policy: a map, or the text of
-// a Python dict such as "dict(net_arch=[256, 256], activation_fn=nn.ReLU)".
+// policyKwargsKey is the key of Stable-Baselines3's policy arguments: a map, or the text of a Python dict such
+// as "dict(net_arch=[256, 256], activation_fn=nn.ReLU)".
 const policyKwargsKey = "policy_kwargs"
 
-// policyKwargs lists the arguments that are hyperparameters with the same name here.
+// policyKwargs lists the arguments that are hyperparameters of the same name here.
 var policyKwargs = []string{"net_arch", "activation_fn", "log_std_init", "lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm"}
 
-// sameArguments lists arguments that have only one value here: how networks are built.
+// sameArguments lists arguments with only one supported value, which is how this trainer builds networks.
 var sameArguments = map[string]any{
 	"ortho_init": true, "full_std": true, "use_expln": false, "squash_output": false, "share_features_extractor": true, "normalize_images": true,
 }
 
-// expandPolicyKwargs returns values with the arguments of the policy expanded. Values given beside
-// them win.
+// expandPolicyKwargs returns values with the arguments of the policy expanded. Other values take precedence
+// over them.
 func expandPolicyKwargs(values map[string]any) (map[string]any, error) {
 	v, ok := values[policyKwargsKey]
 	if !ok {
@@ -175,8 +175,8 @@ func expandPolicyKwargs(values map[string]any) (map[string]any, error) {
 	return cli.MergeKwargs(flat, rest), nil
 }
 
-// netArch returns the widths of the hidden layers, which policy and value share. It accepts a list,
-// a map with "pi" and "vf", or such a map in a list, as in older versions of Stable-Baselines3.
+// netArch returns the sizes of the hidden layers, which policy and value share. It accepts a list, a map with
+// "pi" and "vf", or such a map in a list, as in older versions of Stable-Baselines3.
 func netArch(v any) (any, error) {
 	if list, ok := v.([]any); ok && len(list) == 1 {
 		if inner, ok := list[0].(map[string]any); ok {
@@ -195,7 +195,7 @@ func netArch(v any) (any, error) {
 	return pi, nil
 }
 
-// activation returns the name of PyTorch's activation.
+// activation returns the name of a PyTorch activation.
 func activation(v any) (any, error) {
 	text := fmt.Sprint(v)
 	switch text[strings.LastIndex(text, ".")+1:] {

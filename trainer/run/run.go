@@ -1,5 +1,5 @@
-// Package run trains: it holds the loop that all learners share, hyperparameters and settings, the
-// log folder with checkpoints and logs, and the resuming of trainings.
+// Package run trains. It holds the training loop for all learners, hyperparameters and settings, the log folder
+// with checkpoints and logs, and resuming.
 package run
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// Run is one training: the loop that all learners share, and its files.
+// Run is a training: the loop for all learners, and its files.
 type Run struct {
 	Config
 	spec    *envs.Spec
@@ -35,32 +35,32 @@ type Run struct {
 	actions *actionLog
 	out     io.Writer
 
-	offline   bool          // the algorithm plays no environment
-	heuristic agents.Policy // acts in the first warmStart.steps; nil if there is none
+	offline   bool          // the algorithm needs no environment
+	heuristic agents.Policy // acts in the first warmStart.steps; nil: none
 
 	begun    time.Time
-	First    int          // timesteps when this process began
-	Episodes Window       // the last 100 of training
-	best     float64      // best mean of an evaluation
+	First    int          // timesteps at the start of this process
+	Episodes Window       // the last 100 training episodes
+	best     float64      // best mean return of an evaluation
 	Curve    []Evaluation // evaluations so far
 	nextEval int
 	nextLog  int
 	nextSave int
 	rollouts int
-	saved    string // last checkpoint written, or the one resumed from
+	saved    string // the last checkpoint written, or the resumed one
 
 	inexact     bool        // the resumed training differs from an uninterrupted one
-	stateless   bool        // the user knows that checkpoints lack the environments of servers
-	loaded      *envs.Batch // of servers that have the checkpoint's environments
-	printedSize bool        // how large the replay buffer is in checkpoints
-	solved      bool        // the reward threshold is reached
+	stateless   bool        // the user has been told that checkpoints lack the environments of servers
+	loaded      *envs.Batch // first batch of servers that have loaded the checkpoint's environments
+	printedSize bool        // the size of the replay buffer in checkpoints has been printed
+	solved      bool        // the reward threshold has been reached
 }
 
-// logEvery is the least number of environment steps between two rows of the logs: some algorithms
+// logEvery is the minimum number of environment steps between two rows of the logs, because some algorithms
 // update every few steps.
 const logEvery = 200
 
-// Evaluation is one evaluation.
+// Evaluation is the result of one evaluation.
 type Evaluation struct {
 	Step    int
 	Returns []float64
@@ -112,8 +112,8 @@ func following(step, freq int) int {
 	return (step/freq + 1) * freq
 }
 
-// Train runs the loop to its end. When ctx ends, it saves a checkpoint from which the training can
-// resume, and returns cli.ErrInterrupted. Any other error names the last checkpoint.
+// Train runs the loop to its end. When ctx ends, it saves a checkpoint from which the training can resume, and
+// returns cli.ErrInterrupted. Any other error names the last checkpoint.
 func (r *Run) Train(ctx context.Context) error {
 	err := r.loop(ctx)
 	switch {
@@ -152,7 +152,7 @@ func (r *Run) loop(ctx context.Context) error {
 		if metrics == nil && !r.canPause() {
 			continue
 		}
-		done = r.Learner.NumTimesteps() >= end // whole rollouts, as in SB3
+		done = r.Learner.NumTimesteps() >= end // whole rollouts, as in Stable-Baselines3
 		if err := r.afterUpdate(ctx, metrics, done); err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (r *Run) loop(ctx context.Context) error {
 	return r.finish()
 }
 
-// step lets the learner act once at b, and observe the batch that this leads to.
+// step lets the learner act once at b, and observe the resulting batch.
 func (r *Run) step(ctx context.Context, b *envs.Batch, actions []float32) (*envs.Batch, error) {
 	if err := checkObs(b); err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (r *Run) step(ctx context.Context, b *envs.Batch, actions []float32) (*envs
 	if err := r.act(b, actions); err != nil {
 		return nil, err
 	}
-	// An interrupt waits until the rollout is complete, since the learner cannot save before.
+	// An interrupt waits until the rollout is complete, because the learner cannot be saved before.
 	next, err := r.v.Step(context.WithoutCancel(ctx), actions)
 	if err != nil {
 		return nil, err
@@ -185,10 +185,9 @@ func (r *Run) step(ctx context.Context, b *envs.Batch, actions []float32) (*envs
 	return next, r.recordEpisodes(next)
 }
 
-// canPause reports whether the learner can be saved as after an update, although it has not learned
-// from the last step. That holds for DQN before learning_starts, which must not delay the
-// training's end, an interrupt, evaluations and checkpoints; and for DQN at stopAt, in the middle
-// of train_freq steps.
+// canPause reports whether the learner can be saved as after an update, although it has not learned from the
+// last step. That holds for DQN before learning_starts, which must not delay the training's end, interrupts,
+// evaluations and checkpoints. It also holds for DQN at stopAt, in the middle of train_freq steps.
 func (r *Run) canPause() bool {
 	l, ok := r.Learner.Learner.(interface{ Collected() bool })
 	return ok && (l.Collected() || r.StopAt > 0 && r.Learner.NumTimesteps() >= r.StopAt)
@@ -205,8 +204,7 @@ func checkObs(b *envs.Batch) error {
 	return nil
 }
 
-// start resets the environments, after an imitation if there is one, or restores them from the
-// checkpoint.
+// start resets the environments, after an imitation if there is one, or restores them from the checkpoint.
 func (r *Run) start(ctx context.Context) (*envs.Batch, error) {
 	if err := r.openWarmStart(); err != nil {
 		return nil, err
@@ -242,8 +240,8 @@ func (r *Run) recordEpisodes(b *envs.Batch) error {
 	return nil
 }
 
-// afterUpdate logs, evaluates and saves when they are due, and stops when ctx has ended. It always
-// logs the last update; metrics are nil if nothing was learned.
+// afterUpdate logs, evaluates and saves when due, and stops when ctx has ended. It always logs the last update;
+// metrics are nil if nothing was learned.
 func (r *Run) afterUpdate(ctx context.Context, metrics agents.Metrics, last bool) error {
 	step := r.Learner.NumTimesteps()
 	learned := metrics != nil
@@ -307,7 +305,7 @@ func (r *Run) printRow(step int, metrics agents.Metrics) {
 	slog.New(slog.NewTextHandler(r.output(), nil)).Info("update", row...)
 }
 
-// output is the writer for lines: above the progress bar if there is one.
+// output returns the writer for lines: above the progress bar if there is one.
 func (r *Run) output() io.Writer {
 	if w, ok := r.Bar.(io.Writer); ok {
 		return w
@@ -315,7 +313,7 @@ func (r *Run) output() io.Writer {
 	return r.out
 }
 
-// evaluate plays the greedy policy on the validation episodes and keeps the best model.
+// evaluate plays the greedy policy on the validation episodes and saves a new best model.
 func (r *Run) evaluate(ctx context.Context) (agents.Metrics, error) {
 	res, err := evaluation.Play(ctx, r.evalV, r.Learner.Greedy(), evaluation.Seeds(play.EvalSeed, r.EvalEpisodes))
 	if err != nil {
@@ -332,7 +330,7 @@ func (r *Run) evaluate(ctx context.Context) (agents.Metrics, error) {
 	}
 	if mean > r.best {
 		r.best = mean
-		r.solved = r.Threshold != nil && mean >= *r.Threshold // at a new best only, as SB3
+		r.solved = r.Threshold != nil && mean >= *r.Threshold // only at a new best, as in Stable-Baselines3
 		if err := r.saveBest(); err != nil {
 			return nil, err
 		}
@@ -340,17 +338,17 @@ func (r *Run) evaluate(ctx context.Context) (agents.Metrics, error) {
 	return agents.Metrics{"eval/mean_reward": mean, "eval/mean_ep_length": length}, nil
 }
 
-// Result is the JSON document of `train --json`.
+// Result is the JSON of `train --json`.
 type Result struct {
 	Algo         string  `json:"algo"`
 	Env          string  `json:"env"`
 	Timesteps    int     `json:"timesteps"`
-	Seconds      float64 `json:"seconds"` // of the training, evaluations included
+	Seconds      float64 `json:"seconds"` // of the training, including evaluations
 	EvalMean     float64 `json:"eval_mean"`
 	EvalStd      float64 `json:"eval_std"`
 	EvalEpisodes int     `json:"eval_episodes"`
 	Model        string  `json:"model"`
-	Stopped      bool    `json:"stopped_early,omitempty"` // at the reward threshold
+	Stopped      bool    `json:"stopped_early,omitempty"` // stopped at the reward threshold
 }
 
 // Result evaluates the last policy.
@@ -374,7 +372,7 @@ func (r *Run) Result(ctx context.Context) (Result, error) {
 	}, nil
 }
 
-// plot draws the learning curve of the evaluations.
+// plot plots the learning curve of the evaluations.
 func (r *Run) plot() error {
 	s := tracking.Series{Name: r.Algo}
 	for _, c := range r.Curve {

@@ -21,13 +21,13 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// SeedsResult is the document of `train --seeds --json`.
+// SeedsResult is the JSON of `train --seeds --json`.
 type SeedsResult struct {
 	Algo    string             `json:"algo"`
 	Env     string             `json:"env"`
 	Folder  string             `json:"folder"`
 	Seconds float64            `json:"seconds"`   // of all trainings together
-	Eval    *tracking.Estimate `json:"eval_mean"` // over the seeds that were trained to their end, with its 95 % interval; null if none was
+	Eval    *tracking.Estimate `json:"eval_mean"` // over the seeds whose trainings are complete, with its 95 % interval; null if there are none
 	Seeds   []SeedResult       `json:"seeds"`
 }
 
@@ -37,13 +37,13 @@ type SeedResult struct {
 	Result
 	Error string `json:"error,omitempty"`
 
-	Best string `json:"-"` // best model
+	Best string `json:"-"` // path of the best model
 	Err  error  `json:"-"`
 
 	curve []Evaluation
 }
 
-// maxSeeds bounds the trainings of one command.
+// maxSeeds limits the trainings of one command.
 const maxSeeds = 1000
 
 // parseSeeds reads seeds of the form 1..5 or 1,2,7.
@@ -80,8 +80,8 @@ func parseSeeds(text string) ([]uint64, error) {
 	return seeds, nil
 }
 
-// SeedsOf returns the seeds to train with: those of --seeds, which are all that were begun and may be
-// more, or those begun.
+// SeedsOf returns the seeds to train with: those of --seeds, which must include all seeds that have begun, or
+// else those that have begun.
 func (c *Config) SeedsOf(text string, begun []uint64) ([]uint64, error) {
 	if text == "" {
 		return begun, nil
@@ -101,8 +101,7 @@ func (c *Config) SeedsOf(text string, begun []uint64) ([]uint64, error) {
 	return seeds, nil
 }
 
-// openSeeds makes the folder of several trainings, or takes that of those that are resumed, and records
-// what they are started with.
+// openSeeds creates the folder of several trainings, or opens that of resumed ones, and records their settings.
 func (c *Config) openSeeds(seeds []uint64) (string, error) {
 	folder := c.Resume
 	if folder == "" {
@@ -114,9 +113,10 @@ func (c *Config) openSeeds(seeds []uint64) (string, error) {
 	return folder, c.writeConfig(folder, seeds, 0)
 }
 
-// TrainSeeds trains once with each seed, jobs at one time (0: as many as there are cores), each in its
-// own folder, and writes a table and the learning curves beside them. It shows progress on out. The
-// error is that of a training that could not be set up, as then none can; others are in the result.
+// TrainSeeds trains once with each seed, jobs at a time (0: as many as there are cores). Each training has its
+// own folder; TrainSeeds writes a table and the learning curves beside them, and shows progress on out. It
+// returns an error if the set-up of a training fails, because then all would fail. Other errors are in the
+// result.
 func TrainSeeds(ctx context.Context, spec *envs.Spec, c Config, seeds []uint64, jobs int, out io.Writer) (*SeedsResult, error) {
 	if jobs < 0 {
 		return nil, fmt.Errorf("--n-jobs %d, want at least 1", jobs)
@@ -163,8 +163,8 @@ func TrainSeeds(ctx context.Context, spec *envs.Spec, c Config, seeds []uint64, 
 	return res, res.write()
 }
 
-// resumeSeed makes c resume from what a training in its folder has left, or start again where that is
-// nothing from which it can. One that was trained to its end has nothing more to do.
+// resumeSeed makes c resume from the training in its folder, or start again if the folder has no checkpoint. A
+// complete training does nothing more.
 func (c *Config) resumeSeed() error {
 	if c.Resume == "" {
 		return nil
@@ -176,8 +176,8 @@ func (c *Config) resumeSeed() error {
 	return os.RemoveAll(c.Folder)
 }
 
-// trainSeed trains with one seed until ctx ends. The error is one of its set-up, unless command, the
-// context of all trainings, has ended.
+// trainSeed trains with one seed until ctx ends. It returns an error only for a failed set-up, unless command,
+// the context of all trainings, has ended.
 func trainSeed(ctx, command context.Context, spec *envs.Spec, c Config, progress io.Writer) (SeedResult, error) {
 	out := SeedResult{Seed: c.Seed}
 	if ctx.Err() != nil {
@@ -206,7 +206,7 @@ func trainSeed(ctx, command context.Context, spec *envs.Spec, c Config, progress
 	return out, nil
 }
 
-// estimate takes the mean over the seeds that were trained to their end.
+// estimate computes the mean over the seeds whose trainings are complete.
 func (res *SeedsResult) estimate() {
 	var means []float64
 	for _, s := range res.Seeds {
@@ -218,13 +218,13 @@ func (res *SeedsResult) estimate() {
 		return
 	}
 	e := tracking.StudentT(means)
-	if len(means) < 2 { // no interval, which JSON could not say
+	if len(means) < 2 { // no interval, because JSON has no NaN
 		e.Low, e.High = e.Mean, e.Mean
 	}
 	res.Eval = &e
 }
 
-// write leaves the table and the learning curves in the folder.
+// write writes the table and the learning curves to the folder.
 func (res *SeedsResult) write() error {
 	if err := cli.WriteTo(filepath.Join(res.Folder, "seeds.csv"), res.table().WriteCSV); err != nil {
 		return err
@@ -237,8 +237,7 @@ func (res *SeedsResult) write() error {
 	return tracking.LearningCurve(filepath.Join(res.Folder, "learning_curve.png"), title, []tracking.Series{s}, nil)
 }
 
-// series is the mean over seeds, with its 95 % interval, at the steps at which all were
-// evaluated.
+// series returns the mean over seeds, with its 95 % interval, at those steps at which all seeds were evaluated.
 func (res *SeedsResult) series() tracking.Series {
 	at := map[int][]float64{}
 	var steps []int
@@ -256,7 +255,7 @@ func (res *SeedsResult) series() tracking.Series {
 		}
 	}
 	s := tracking.Series{Name: res.Algo}
-	for _, step := range steps { // those of the first seed come in order, and others add none that all have
+	for _, step := range steps { // the first seed's steps are sorted, and other seeds add no steps that all have
 		if len(at[step]) != trained {
 			continue
 		}
@@ -276,7 +275,7 @@ func (res *SeedsResult) table() *tracking.Table {
 		if s.Err != nil {
 			what := "failed: "
 			if errors.Is(s.Err, cli.ErrInterrupted) {
-				what = "" // the error says so
+				what = "" // the row shows the error
 			}
 			t.Append(fmt.Sprint(s.Seed), "", "", "", "", what+s.Error)
 			continue
@@ -286,7 +285,7 @@ func (res *SeedsResult) table() *tracking.Table {
 	return t
 }
 
-// Print writes a row for each seed and a line over all of them.
+// Print writes a row for each seed and a line for all of them.
 func (res *SeedsResult) Print(w io.Writer) error {
 	if err := res.table().WriteText(w); err != nil {
 		return err

@@ -15,10 +15,10 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/study"
 )
 
-// SharedSeeds says which journal processes share that train with the same seeds.
+// SharedSeeds selects the journal that processes share to train with the same seeds.
 type SharedSeeds struct {
-	File  string        // empty: none
-	Lease time.Duration // without a sign of life, after which a process's seeds are taken over
+	File  string        // path; empty: none
+	Lease time.Duration // after which other processes take over the seeds of a silent process
 }
 
 // sharedSeed is the result of a seed in the journal.
@@ -28,15 +28,15 @@ type sharedSeed struct {
 	Curve []Evaluation `json:"curve"`
 }
 
-// seedsSpec is what the results of seeds depend on.
+// seedsSpec holds everything that determines the results of seeds.
 type seedsSpec struct {
 	Settings
 	Params map[string]any `json:"params"`
 	Seeds  []uint64       `json:"seeds"`
 }
 
-// trainShared trains with the seeds that no other process has, and returns the results of all. A process
-// that is interrupted gives its seeds back; others resume from their newest checkpoints.
+// trainShared trains with the seeds that no other process has claimed, and returns the results of all. An
+// interrupted process releases its seeds; others resume from their newest checkpoints.
 func (c Config) trainShared(ctx context.Context, spec *envs.Spec, seeds []uint64, jobs int, out io.Writer) (*SeedsResult, error) {
 	begun := time.Now()
 	values, err := c.Params.Values()
@@ -85,7 +85,7 @@ func (c Config) trainShared(ctx context.Context, spec *envs.Spec, seeds []uint64
 	return res, res.write()
 }
 
-// trainSharedSeed trains with a claimed seed, in a folder of the worker below parent.
+// trainSharedSeed trains with a claimed seed, in the worker's folder below parent.
 func (c Config) trainSharedSeed(ctx, command context.Context, spec *envs.Spec, seed uint64, parent, worker string, out io.Writer) (study.Outcome, error) {
 	c.Seed, c.Quiet = seed, true
 	if err := c.attemptSeed(parent, worker); err != nil {
@@ -102,7 +102,7 @@ func (c Config) trainSharedSeed(ctx, command context.Context, spec *envs.Spec, s
 	return study.Outcome{Result: sharedSeed{r, r.Best, r.curve}, Step: r.Timesteps, Value: value}, err
 }
 
-// attemptSeed gives a training its own folder below parent. It resumes from a copy of the latest attempt
+// attemptSeed gives a training a separate folder below parent. It resumes from a copy of the latest attempt
 // that has a checkpoint.
 func (c *Config) attemptSeed(parent, worker string) error {
 	if err := models.MkdirAll(parent); err != nil {

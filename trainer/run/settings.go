@@ -17,8 +17,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// Settings are the arguments of a training, but for its hyperparameters. They stand in args.yml
-// and in every checkpoint, so that the file of one is enough to resume.
+// Settings are the arguments of a training except its hyperparameters. args.yml and every checkpoint contain
+// them, so that a checkpoint alone is enough to resume.
 type Settings struct {
 	Algo                string         `json:"algo" yaml:"algo"`
 	Engine              string         `json:"engine" yaml:"engine"`
@@ -40,7 +40,7 @@ type Settings struct {
 	RewardThreshold     *float64       `json:"reward_threshold,omitempty" yaml:"reward_threshold,omitempty"`
 }
 
-// settings returns those of c.
+// settings returns the settings in c.
 func (c *Config) settings() Settings {
 	s := Settings{
 		Algo: c.Algo, Engine: c.Engine, Env: c.Env, Seed: c.Seed, EnvKwargs: c.EnvKwargs, EvalEnvKwargs: c.EvalEnvKwargs,
@@ -55,7 +55,7 @@ func (c *Config) settings() Settings {
 	return s
 }
 
-// use sets what settings returns.
+// use sets the settings in c.
 func (c *Config) use(s Settings) {
 	c.Algo, c.Engine, c.Env, c.Seed, c.EnvKwargs, c.EvalEnvKwargs = s.Algo, s.Engine, s.Env, s.Seed, s.EnvKwargs, s.EvalEnvKwargs
 	c.EvalFreq, c.EvalEpisodes, c.SaveFreq, c.Threshold = s.EvalFreq, s.EvalEpisodes, s.SaveFreq, s.RewardThreshold
@@ -66,20 +66,20 @@ func (c *Config) use(s Settings) {
 // Args is the content of args.yml.
 type Args struct {
 	Settings `yaml:",inline"`
-	Seeds    []uint64     `yaml:"seeds,omitempty"` // of several trainings, in place of seed
+	Seeds    []uint64     `yaml:"seeds,omitempty"` // of several trainings, instead of seed
 	Command  string       `yaml:"command"`
 	Resumed  []Resumption `yaml:"resumed,omitempty"`
 }
 
 // Resumption is a later command that resumed the training.
 type Resumption struct {
-	Timesteps int    `yaml:"timesteps"` // at which it did; 0 of several trainings
+	Timesteps int    `yaml:"timesteps"` // at which it resumed; 0 for several trainings
 	Command   string `yaml:"command"`
 }
 
 var singleSeed = regexp.MustCompile(`(?m)^seed: .*\n`)
 
-// ReadArgs reads args.yml in a folder. Without one the error is fs.ErrNotExist.
+// ReadArgs reads args.yml in a folder. If it does not exist, the error is fs.ErrNotExist.
 func ReadArgs(folder string) (a Args, err error) {
 	path := filepath.Join(folder, "args.yml")
 	text, err := os.ReadFile(path)
@@ -92,9 +92,9 @@ func ReadArgs(folder string) (a Args, err error) {
 	return a, nil
 }
 
-// writeConfig records what trainings were started with: config.yml holds the hyperparameters, as
-// --conf-file reads them, args.yml the rest. Of a training resumed at first timesteps it keeps the
-// command that began it.
+// writeConfig records the settings of trainings: config.yml holds the hyperparameters in the form that
+// --conf-file reads, args.yml the rest. For a training that resumed at first timesteps it keeps the original
+// command.
 func (c *Config) writeConfig(folder string, seeds []uint64, first int) error {
 	config, err := c.Params.Values()
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *Config) writeConfig(folder string, seeds []uint64, first int) error {
 		if err != nil {
 			return err
 		}
-		if seeds != nil { // and no single one
+		if seeds != nil { // there is no single seed
 			text = singleSeed.ReplaceAll(text, nil)
 		}
 		if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
@@ -125,8 +125,8 @@ func (c *Config) writeConfig(folder string, seeds []uint64, first int) error {
 	return nil
 }
 
-// TrainingTensor holds the settings and the numbers of environments and timesteps in a checkpoint, as
-// JSON. The other hyperparameters are the learner's part of it.
+// TrainingTensor holds the settings and the numbers of environments and timesteps in a checkpoint, as JSON. The
+// learner's part of the checkpoint holds the other hyperparameters.
 const TrainingTensor = models.StatePrefix + "training"
 
 type savedTraining struct {
@@ -135,7 +135,7 @@ type savedTraining struct {
 	NTimesteps int `json:"n_timesteps"`
 }
 
-// putTraining adds to a checkpoint what the training was started with.
+// putTraining adds the training's settings to a checkpoint.
 func (c *Config) putTraining(f *models.File) error {
 	text, err := json.Marshal(savedTraining{c.settings(), c.Params.NEnvs, c.Params.NTimesteps})
 	if err != nil {
@@ -145,8 +145,8 @@ func (c *Config) putTraining(f *models.File) error {
 	return nil
 }
 
-// trainingOf returns what a checkpoint's training was started with. One of an earlier version says
-// less: c gives the rest.
+// trainingOf returns the settings in a checkpoint. c provides those that a checkpoint of an earlier version
+// lacks.
 func (c *Config) trainingOf(f models.File) (s Settings, h Hyperparams, err error) {
 	a, err := algorithms.Get(f.Meta.Algo)
 	if err != nil {

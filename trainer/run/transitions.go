@@ -17,11 +17,10 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// A file of transitions is a safetensors file. Its tensors have a row for each transition, in the
-// order in which they were taken: observations and next_observations (n, observation) of F32,
-// actions (n) of F32, rewards (n) of F64, terminations and truncations (n) of U8 and, where actions
-// are masked, action_masks and next_action_masks (n, actions) of U8. Its metadata have, under
-// transitionsKey, a TransitionsMeta.
+// A file of transitions is a safetensors file. Its tensors have a row for each transition, in the order in
+// which they were taken: observations and next_observations (n, observation) of F32, actions (n) of F32,
+// rewards (n) of F64, terminations and truncations (n) of U8 and, if actions are masked, action_masks and
+// next_action_masks (n, actions) of U8. Its metadata contain a TransitionsMeta under transitionsKey.
 const (
 	transitionsKey    = "kubernasium_transitions"
 	transitionsFormat = 1
@@ -30,11 +29,11 @@ const (
 // TransitionsMeta describes recorded transitions in their file.
 type TransitionsMeta struct {
 	Format int    `json:"format"`
-	Env    string `json:"env"`    // where they were recorded; may be empty
-	Policy string `json:"policy"` // who acted; may be empty
+	Env    string `json:"env"`    // environment of the recording; may be empty
+	Policy string `json:"policy"` // policy that acted; may be empty
 }
 
-// WriteTransitions writes transitions of actions Discrete(actions).
+// WriteTransitions writes transitions with actions of Discrete(actions).
 func WriteTransitions(path string, t replay.Transitions, meta TransitionsMeta, actions int) error {
 	meta.Format = transitionsFormat
 	text, err := json.Marshal(meta)
@@ -113,7 +112,7 @@ func bytesOf(x []bool) []uint8 {
 	return b
 }
 
-// loadTransitions gives the learner the recorded transitions.
+// loadTransitions loads the recorded transitions into the learner.
 func (r *Run) loadTransitions() error {
 	if r.Transitions == "" && r.Dataset == "" {
 		return nil
@@ -122,7 +121,7 @@ func (r *Run) loadTransitions() error {
 	if err != nil {
 		return err
 	}
-	from := r.Transitions + r.Dataset // one of them
+	from := r.Transitions + r.Dataset // either is set
 	l, ok := r.Learner.Learner.(algorithms.RecordedLearner)
 	if !ok {
 		return fmt.Errorf("recorded transitions with a learner of type %T, want a RecordedLearner", r.Learner.Learner)
@@ -164,8 +163,8 @@ func (r *Run) recorded() (t replay.Transitions, err error) {
 	return minari.Transitions(episodes, obs, act), err
 }
 
-// checkRecordedIn reports transitions of another environment. A recording may not say which it is of, or
-// name one that is not known here, such as Gymnasium's CartPole-v1: then its spaces must fit.
+// checkRecordedIn returns an error for transitions of another environment. If the recording names no
+// environment, or one that is unknown here, such as Gymnasium's CartPole-v1, only its spaces must match.
 func (r *Run) checkRecordedIn(from, env string) error {
 	if _, err := envs.Lookup(env); err != nil {
 		return nil
@@ -176,8 +175,8 @@ func (r *Run) checkRecordedIn(from, env string) error {
 	return nil
 }
 
-// AppendStep adds a step of one environment: actions at b led to next, which was reset in the
-// mode SameStep if its episode ended.
+// AppendStep adds a step of one environment: actions at b led to next. If the episode ended, next was reset in
+// the mode SameStep.
 func AppendStep(t *replay.Transitions, obs []float32, mask []bool, action []float32, next *envs.Batch) {
 	t.Obs, t.Mask, t.Action = append(t.Obs, obs...), append(t.Mask, mask...), append(t.Action, action...)
 	t.Reward = append(t.Reward, next.Reward[0])

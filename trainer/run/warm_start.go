@@ -10,13 +10,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// WarmStart says which heuristic acts in the first part of a training.
+// WarmStart configures a heuristic that acts in the first part of a training.
 type WarmStart struct {
 	Baseline string // empty: none
 	Steps    int    // environment steps
 }
 
-// Check reports arguments that contradict each other, the algorithm or the environment.
+// Check returns an error for arguments that contradict each other, the algorithm or the environment.
 func (c WarmStart) Check(spec *envs.Spec, algo algorithms.Algorithm, urls []string) error {
 	switch {
 	case c.Baseline == "":
@@ -34,13 +34,13 @@ func (c WarmStart) Check(spec *envs.Spec, algo algorithms.Algorithm, urls []stri
 	return err
 }
 
-// OffPolicyNames names the algorithms that learn from the actions of others.
+// OffPolicyNames lists the algorithms that learn from other policies' actions.
 func OffPolicyNames() string {
 	return strings.Join(algorithms.Names(func(a algorithms.Algorithm) bool { return a.OffPolicy }), " or ")
 }
 
-// openWarmStart makes the heuristic. What it does follows from the state of the environments
-// alone, so that a training resumes exactly while it acts.
+// openWarmStart opens the heuristic. Its actions depend only on the state of the environments, so that a
+// training resumes exactly while it acts.
 func (r *Run) openWarmStart() error {
 	if r.WarmStart.Baseline == "" {
 		return nil
@@ -59,7 +59,7 @@ func (r *Run) warming() bool {
 	return r.heuristic != nil && r.Learner.NumTimesteps() < r.WarmStart.Steps
 }
 
-// act lets the heuristic act, whose actions the learner takes for its own, or the learner.
+// act lets the heuristic or the learner act. The learner records the heuristic's actions as its own.
 func (r *Run) act(b *envs.Batch, actions []float32) error {
 	if !r.warming() {
 		return r.Learner.Act(b, actions)
@@ -75,8 +75,8 @@ func (r *Run) act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// checkWarmStart reports an action of the heuristic that was masked out: the learner could never
-// take it.
+// checkWarmStart returns an error for an action of the heuristic that was masked out, because the learner could
+// never take it.
 func (r *Run) checkWarmStart(actions []float32, next *envs.Batch) error {
 	if !r.warming() {
 		return nil

@@ -17,7 +17,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// finishGang makes a profile by the environment's generator, and forecasts of the series by exponential smoothing.
+// finishGang makes a profile with the environment's generator, and forecasts of the series by exponential
+// smoothing.
 func finishGang(ctx context.Context, dir string) error {
 	for _, folder := range []string{"profile", "forecasts"} {
 		if err := os.Mkdir(filepath.Join(dir, folder), 0o755); err != nil {

@@ -1,8 +1,8 @@
-// Package sample embeds small samples of public data sets, with which commands work where the sets are not there.
+// Package sample embeds small samples of public data sets, with which commands work without the sets.
 //
-// A sample has the file names of its set. It is written to a folder of the user's cache, so that models that were
-// trained on it find it again. What no permissive licence covers is made there: the profile of gang by the environment's
-// generator, its forecasts and the node table of metis by our forecaster and regressor.
+// A sample has the file names of its set. It is written to a folder in the user's cache, so that models that
+// were trained on it find it again. Parts without a permissive licence are generated there: the profile of gang
+// by the environment's generator, its forecasts and the node table of metis by our forecaster and regressor.
 package sample
 
 import (
@@ -27,11 +27,11 @@ var data embed.FS
 // A Set is the sample of a data set.
 type Set struct {
 	Name    string // folder in the data folder
-	Needs   string // file of the set without which the data folder does not have it
-	What    string // is in the sample
-	Licence string // SPDX id, and of what
+	Needs   string // file whose absence means that the data folder lacks the set
+	What    string // contents of the sample
+	Licence string // SPDX id, and the licensed contents
 
-	finish func(ctx context.Context, dir string) error // makes the files that are not embedded
+	finish func(ctx context.Context, dir string) error // generates the files that are not embedded
 }
 
 // sets are the samples.
@@ -45,8 +45,9 @@ var sets = []Set{
 // Sets returns the samples by name.
 func Sets() []Set { return sets }
 
-// Dir returns the folder of the named set in the data folder if it is there. If not, it returns the folder of the
-// sample, which it writes, and prints a line that says so to notes. A name without a sample is an error.
+// Dir returns the folder of the named set in the data folder if it exists. Otherwise it returns the folder of
+// the sample, which it writes if necessary, and prints a line about that to notes. A name without a sample is
+// an error.
 func Dir(ctx context.Context, notes io.Writer, name string) (string, error) {
 	for i := range sets {
 		s := &sets[i]
@@ -72,14 +73,14 @@ func Dir(ctx context.Context, notes io.Writer, name string) (string, error) {
 	return "", fmt.Errorf("no sample of %s", name)
 }
 
-// Folder returns the folder of the sample, which it writes if it is not there. The folder is in the user's cache, and its
-// name changes with the content; without a cache it is a new one among temporary files.
+// Folder returns the folder of the sample, which it writes unless it exists. The folder is in the user's cache,
+// and its name changes with the contents. Without a cache it is a new temporary folder.
 func (s *Set) Folder(ctx context.Context) (string, error) {
 	base, err := os.UserCacheDir()
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(base, "kubernasium"), 0o755)
 	}
-	if err != nil { // such as for a user without a home; what others may have left among temporary files is not trusted
+	if err != nil { // such as for a user without a home folder; existing temporary folders may be another user's, and are not trusted
 		if base, err = os.MkdirTemp("", "kubernasium-"); err != nil {
 			return "", err
 		}
@@ -95,7 +96,7 @@ func (s *Set) Folder(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	// Written beside and renamed, so that no other process sees a part.
+	// Written beside and renamed, so that no other process sees a partial sample.
 	temp, err := os.MkdirTemp(filepath.Dir(dir), s.Name+"-")
 	if err != nil {
 		return "", err
@@ -116,7 +117,7 @@ func (s *Set) Folder(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// write writes the embedded files to dir, and what is made of them.
+// write writes the embedded files to dir, and generates the others.
 func (s *Set) write(ctx context.Context, dir string) error {
 	files, err := fs.Sub(data, path.Join("data", s.Name))
 	if err != nil {
@@ -131,10 +132,10 @@ func (s *Set) write(ctx context.Context, dir string) error {
 	return s.finish(ctx, dir)
 }
 
-// generation is counted up when what finish makes changes, so that folders of older programs are not used.
+// generation is incremented when the output of finish changes, so that folders of older programs are not used.
 const generation = "1"
 
-// digest identifies the content of the sample.
+// digest identifies the contents of the sample.
 func (s *Set) digest() (string, error) {
 	h := sha256.New()
 	io.WriteString(h, generation)
@@ -149,8 +150,8 @@ func (s *Set) digest() (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:12], err
 }
 
-// NodeTable returns the node table of 20 % of the states in a folder of metis: the one that trainer data convert
-// predicts, or else that of the random forest of Metis.
+// NodeTable returns the path of the node table of 20 % of the states in a folder of metis: the one that trainer
+// data convert predicts, or else that of Metis's random forest.
 func NodeTable(dir string) string {
 	forest := filepath.Join(dir, "node_table_rf_p20.csv")
 	if _, err := os.Stat(forest); err == nil {

@@ -17,9 +17,9 @@ type Outcome struct {
 	Value  *float64
 }
 
-// Work claims item after item in up to jobs goroutines, renews each claim while train runs, and records the
-// outcome. It returns when all items have results, also from other processes, or with the first error, after
-// it has given back what it claimed.
+// Work claims items in up to jobs goroutines, renews each claim while train runs, and records the outcome. It
+// returns when all items have results, including those of other processes. On the first error it releases its
+// claims and returns the error.
 func (s *Study) Work(ctx context.Context, items []Item, jobs int, train func(context.Context, Item) (Outcome, error)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for range min(jobs, len(items)) {
@@ -44,11 +44,11 @@ func (s *Study) Work(ctx context.Context, items []Item, jobs int, train func(con
 	return g.Wait()
 }
 
-// pollEvery is the time between looks at what other processes have done.
+// pollEvery is the interval of checks for other processes' results.
 const pollEvery = 200 * time.Millisecond
 
-// Claim claims the first item that has no result and that no live process holds, and waits while others
-// hold all that have none. It returns false if all have results.
+// Claim claims the first item that has no result and that no live process has claimed. While others have
+// claimed all such items, it waits. It returns false if all items have results.
 func (s *Study) Claim(ctx context.Context, items []Item) (Item, bool, error) {
 	for {
 		var got *Item
@@ -90,7 +90,7 @@ func (s *Study) Claim(ctx context.Context, items []Item) (Item, bool, error) {
 	}
 }
 
-// now returns the time as Optuna writes it.
+// now returns the time in Optuna's format.
 func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00") }
 
 func (s *Study) claimLine(it Item, worker string) operation {
@@ -114,14 +114,14 @@ func (s *Study) Hold(it Item) (stop func()) {
 				return
 			case <-time.After(s.lease / 4):
 			}
-			// A renewal that fails is tried again; without any, others may train the item, too.
+			// A failed renewal is retried; without any renewal, other processes may train the item, too.
 			_ = s.locked(func() ([]operation, error) { return []operation{s.claimLine(it, s.worker)}, nil })
 		}
 	})
 	return func() { cancel(); done.Wait() }
 }
 
-// Release gives back an item that this process claimed and has no result of.
+// Release releases an item that this process has claimed and not finished.
 func (s *Study) Release(it Item) error {
 	return s.locked(func() ([]operation, error) {
 		delete(s.held, it)
@@ -129,8 +129,8 @@ func (s *Study) Release(it Item) error {
 	})
 }
 
-// Finish records the result of an item, with its step and value for Optuna; without a value the trial
-// has failed there. If another process was first, its result stays.
+// Finish records the result of an item, with its step and value for Optuna; without a value the trial fails
+// there. If another process was first, its result stays.
 func (s *Study) Finish(it Item, result any, step int, value *float64) error {
 	return s.locked(func() ([]operation, error) {
 		delete(s.held, it)
@@ -147,7 +147,7 @@ func (s *Study) Finish(it Item, result any, step int, value *float64) error {
 	})
 }
 
-// End sets the final state of a trial for Optuna, unless it has one; a value is that of a complete trial.
+// End sets the final state of a trial for Optuna, unless it has one. A value belongs to a complete trial.
 func (s *Study) End(trial int, state State, value *float64) error {
 	return s.locked(func() ([]operation, error) {
 		if s.states[trial] != Running {

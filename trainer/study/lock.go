@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// grace is the time after which a lock is taken from its holder, if the journal did not change: Optuna's.
+// grace is the time after which another process may take a lock if the journal has not changed. It is Optuna's.
 const grace = 30 * time.Second
 
-// lock locks a journal as Optuna's JournalFileSymlinkLock does: by a symbolic link to it, whose creation is
-// atomic on NFS, too. On Windows, where links need a privilege, it is a file, as of JournalFileOpenLock. The
-// returned function unlocks it.
+// lock locks a journal as Optuna's JournalFileSymlinkLock does: by a symbolic link to the journal. Creating a
+// link is atomic, also on NFS. On Windows, where links need a privilege, the lock is a file, as in
+// JournalFileOpenLock. The returned function unlocks the journal.
 func lock(path string) (unlock func() error, err error) {
 	link := path + ".lock"
 	release := func() error {
-		// Renaming is atomic: of two processes that take a stale lock away, one fails.
+		// Renaming is atomic: if two processes remove a stale lock, one of them fails.
 		aside := link + rand.Text() + ".rename"
 		if err := os.Rename(link, aside); err != nil {
 			return fmt.Errorf("study: unlock %s: %w", path, err)
@@ -51,7 +51,7 @@ func lock(path string) (unlock func() error, err error) {
 	}
 }
 
-// create fails with fs.ErrExist if the link is there.
+// create fails with fs.ErrExist if the link exists.
 func create(link, target string) error {
 	if runtime.GOOS != "windows" {
 		return os.Symlink(target, link)

@@ -1,11 +1,11 @@
-// Package study shares the trials of a search between processes, which may run on several machines, through
-// one journal file on a common file system. The file has the format of Optuna's JournalFileBackend, so
-// that Optuna and its dashboard read it.
+// Package study shares the trials of a search between processes, possibly on several machines, by one journal
+// file on a shared file system. The file has the format of Optuna's JournalFileBackend, so that Optuna and its
+// dashboard can read it.
 //
-// A process claims a trial at a rung before it trains it, and renews the claim while it does. A claim that is
-// not renewed for the time of a lease is stale, and another process takes its place. Each reader
-// measures the time since it saw the last renewal itself, so that the clocks of machines need not agree. The
-// first result of a trial at a rung stays; a later one, of a process that was only slow, is dropped.
+// A process claims a trial at a rung before it trains it, and renews the claim during the training. A claim
+// that is not renewed for the duration of a lease is stale, and another process may take it over. Each reader
+// measures the time since it read the last renewal by its own clock, so that the clocks of machines need not
+// agree. The first result of a trial at a rung stays; a later one, of a process that was only slow, is dropped.
 //
 // Format: Optuna 5.0, storages/journal/_storage.py (operations) and _file.py (lock).
 package study
@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// The operations of Optuna's journal that are used here.
+// Operations of Optuna's journal that this package uses.
 const (
 	opCreateStudy  = 0
 	opStudyAttr    = 2
@@ -36,10 +36,10 @@ const (
 	opTrialAttr    = 8
 )
 
-// A State is that of an Optuna trial.
+// A State is the state of an Optuna trial.
 type State int
 
-// The states that a trial ends in, and those before.
+// Final states of a trial, and the states before.
 const (
 	Running  State = 0
 	Complete State = 1
@@ -48,7 +48,7 @@ const (
 	waiting  State = 4
 )
 
-// The names of attributes. Those of trials are followed by a rung.
+// Names of attributes. A rung follows those of trials.
 const (
 	specAttr   = "kubernasium"
 	claimAttr  = "claim_"
@@ -65,7 +65,7 @@ type Study struct {
 	lease  time.Duration
 
 	mu      sync.Mutex
-	offset  int64 // of the first line that is not read
+	offset  int64 // offset of the first unread line
 	spec    json.RawMessage
 	results map[Item]json.RawMessage
 	claims  map[Item]claim
@@ -73,17 +73,17 @@ type Study struct {
 	held    map[Item]bool // by this process
 }
 
-// claim is a claim that was read.
+// claim is a claim in the journal.
 type claim struct {
 	worker string
-	seen   time.Time // when this process read its last renewal
+	seen   time.Time // when this process read the last renewal
 }
 
-// ErrOther is wrapped by the error of Open for a study of something else.
+// ErrOther is wrapped by the error of Open if the file holds another study.
 var ErrOther = errors.New("study: the file holds another study")
 
-// Open opens the study in a file, or begins it there with the hyperparameters of each trial. The specification
-// holds everything that its results depend on. A study that exists must have an equal specification.
+// Open opens the study in a file, or creates it there with the hyperparameters of each trial. spec holds
+// everything that determines the results. An existing study must have an equal spec.
 func Open(path, name string, spec any, params []map[string]any, lease time.Duration) (*Study, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -133,8 +133,8 @@ func (s *Study) begin(name string, spec json.RawMessage, params []map[string]any
 	return append(lines, s.params(params)...)
 }
 
-// params returns the lines with the hyperparameters for Optuna: those that differ between trials, numbers
-// as a range, and all others as choices.
+// params returns the lines with the hyperparameters for Optuna: those that differ between trials, with numbers
+// as a range and all others as choices.
 func (s *Study) params(params []map[string]any) []operation {
 	var names []string
 	for _, p := range params {
@@ -181,7 +181,7 @@ func (s *Study) params(params []map[string]any) []operation {
 	return lines
 }
 
-// locked locks the file, reads the new lines, and appends those that f returns.
+// locked locks the file, reads the new lines, and appends the lines that f returns.
 func (s *Study) locked(f func() ([]operation, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *Study) locked(f func() ([]operation, error)) error {
 	return errors.Join(err, unlock())
 }
 
-// write appends lines and brings them to disk.
+// write appends lines to the file and syncs it.
 func (s *Study) write(lines []operation) error {
 	var buf bytes.Buffer
 	for _, l := range lines {
@@ -220,7 +220,8 @@ func (s *Study) write(lines []operation) error {
 	return s.readAll(false)
 }
 
-// readAll reads the new lines. With the file locked, it removes an incomplete last line, which a crash leaves.
+// readAll reads the new lines. If the file is locked, it removes an incomplete last line, which a crash has
+// left.
 func (s *Study) readAll(locked bool) error {
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -301,7 +302,7 @@ func (s *Study) applyAttr(trial int, name string, v json.RawMessage) error {
 	if err := json.Unmarshal(v, &c); err != nil {
 		return err
 	}
-	if c.Worker == "" { // given back
+	if c.Worker == "" { // released
 		delete(s.claims, Item{trial, rung})
 		return nil
 	}
@@ -319,5 +320,5 @@ func (s *Study) Result(it Item, v any) (bool, error) {
 	return true, json.Unmarshal(s.results[it], v)
 }
 
-// Worker names this process in the study.
+// Worker returns this process's name in the study.
 func (s *Study) Worker() string { return s.worker }

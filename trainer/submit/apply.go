@@ -22,13 +22,14 @@ type Applied struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Queue     string `json:"queue,omitempty"`
-	Created   bool   `json:"created"` // false: the workload was there before
+	Created   bool   `json:"created"` // false: the workload existed before
 	State     string `json:"state"`   // Running, Suspended, Complete or Failed
 }
 
-// Apply applies the manifests of a workload that Complete has completed. A workload that is there already stays as it is,
-// and what it lacks is applied again; one that differs is an error, since neither JobSets nor Jobs can be changed. The
-// token of the servers is drawn once and deleted with the workload, and so are files; the claim outlives it.
+// Apply applies the manifests of a workload that Complete has completed. It does not change an existing
+// workload, but applies missing objects again. A different existing workload is an error, because JobSets and
+// Jobs are immutable. Apply generates the servers' token once. The token and the files are deleted with the
+// workload; the claim stays.
 func (c *Cluster) Apply(ctx context.Context, w *Workload, m *Manifests) (*Applied, error) {
 	if err := c.applyClaim(ctx, w, m); err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func (c *Cluster) Apply(ctx context.Context, w *Workload, m *Manifests) (*Applie
 	if err != nil {
 		return nil, err
 	}
-	// Pods wait for what they mount, so that the owner comes first.
+	// Pods wait for what they mount, so the owner comes first.
 	if m.Files != nil {
 		files := m.Files.DeepCopy()
 		files.OwnerReferences = owner
@@ -45,7 +46,7 @@ func (c *Cluster) Apply(ctx context.Context, w *Workload, m *Manifests) (*Applie
 			return nil, err
 		}
 	}
-	return result, c.keepToken(ctx, w, m, owner)
+	return result, c.ensureToken(ctx, w, m, owner)
 }
 
 func (c *Cluster) applyClaim(ctx context.Context, w *Workload, m *Manifests) error {
@@ -62,7 +63,7 @@ func (c *Cluster) applyClaim(ctx context.Context, w *Workload, m *Manifests) err
 	return nil
 }
 
-// applyWorkload creates the JobSet or Job unless it is there, and returns the references of what it owns.
+// applyWorkload creates the JobSet or Job unless it exists, and returns the owner references for its objects.
 func (c *Cluster) applyWorkload(ctx context.Context, w *Workload, m *Manifests) (*Applied, []metav1.OwnerReference, error) {
 	resource, main, digest := jobSets, any(m.JobSet), ""
 	if m.Job != nil {
@@ -89,8 +90,8 @@ func (c *Cluster) applyWorkload(ctx context.Context, w *Workload, m *Manifests) 
 	return &Applied{Kind: live.GetKind(), Namespace: w.Namespace, Name: w.Name, Queue: w.Queue, Created: created, State: state(live)}, []metav1.OwnerReference{owner}, nil
 }
 
-// keepToken draws a token for the servers unless the workload has one.
-func (c *Cluster) keepToken(ctx context.Context, w *Workload, m *Manifests, owner []metav1.OwnerReference) error {
+// ensureToken generates a token for the servers unless the workload has one.
+func (c *Cluster) ensureToken(ctx context.Context, w *Workload, m *Manifests, owner []metav1.OwnerReference) error {
 	if m.Token == nil {
 		return nil
 	}
@@ -101,7 +102,7 @@ func (c *Cluster) keepToken(ctx context.Context, w *Workload, m *Manifests, owne
 		return nil
 	case err == nil && live.GetLabels()[instanceKey] != w.Name:
 		return fmt.Errorf("%w: secret %s in namespace %s is not of this workload: give it another name", ErrOther, m.Token.Name, w.Namespace)
-	case err == nil: // of a workload of this name that was deleted: the garbage collector is about to delete it
+	case err == nil: // of a deleted workload of the same name; the garbage collector will delete it
 		uid := live.GetUID()
 		if err := api.Delete(ctx, m.Token.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete secret %s of an earlier workload: %w", m.Token.Name, err)
@@ -122,7 +123,7 @@ func (c *Cluster) keepToken(ctx context.Context, w *Workload, m *Manifests, owne
 	return nil
 }
 
-// apply applies an object on the server's side.
+// apply applies an object by server-side apply.
 func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, namespace string, o any) (*unstructured.Unstructured, error) {
 	u, err := object(o)
 	if err != nil {
@@ -140,7 +141,7 @@ func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResourc
 
 func drawToken() string { return rand.Text() }
 
-// WriteText writes what was applied, and how to follow it.
+// WriteText describes the applied workload, and how to follow it.
 func (a *Applied) WriteText(w io.Writer) error {
 	verb := "is there already"
 	if a.Created {

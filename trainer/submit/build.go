@@ -17,7 +17,7 @@ import (
 
 // Paths in containers.
 const (
-	LogsPath  = "/logs" // the volume
+	LogsPath  = "/logs" // mount point of the volume
 	FilesPath = "/conf" // Training.Files
 	tokenPath = "/var/run/kubernasium/token"
 )
@@ -26,24 +26,24 @@ const (
 	learner     = "learner"
 	server      = "server"
 	port        = 8765
-	user        = 65532 // of the images
+	user        = 65532 // user of the images
 	tokenKey    = "token"
 	tokenEnv    = "KUBERNASIUM_TOKEN"
-	hashKey     = "kubernasium.io/workload-sha256" // annotation: of what the trainer wrote
+	hashKey     = "kubernasium.io/workload-sha256" // annotation with the digest of the trainer's fields
 	instanceKey = "app.kubernetes.io/instance"
 	roleKey     = "app.kubernetes.io/component"
 )
 
 // Manifests are the objects of a workload.
 type Manifests struct {
-	JobSet *JobSet                       // or Job
-	Job    *batchv1.Job                  // or JobSet
-	Claim  *corev1.PersistentVolumeClaim // nil: one that exists
+	JobSet *JobSet                       // nil if it is a JobSet
+	Job    *batchv1.Job                  // nil if it is a Job
+	Claim  *corev1.PersistentVolumeClaim // nil: an existing claim
 	Files  *corev1.ConfigMap             // nil: none
 	Token  *corev1.Secret                // of the servers, without its value; nil: no servers
 }
 
-// URLs returns the addresses of the servers, as the learner reaches them.
+// URLs returns the servers' addresses for the learner.
 func (w *Workload) URLs() (urls []string) {
 	for i := range *w.Servers {
 		if w.Kind == KindJob {
@@ -55,7 +55,7 @@ func (w *Workload) URLs() (urls []string) {
 	return urls
 }
 
-// Build returns the manifests of a workload of a kind other than "".
+// Build returns the manifests of a workload whose kind is set.
 func Build(w *Workload, t Training) (*Manifests, error) {
 	b := builder{w, t}
 	m := &Manifests{}
@@ -111,7 +111,7 @@ func (b builder) meta(name, role string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: b.Namespace, Labels: b.labels(role)}
 }
 
-// queued returns the metadata of the workload, and whether to suspend it for Kueue.
+// queued returns the metadata of the workload, and whether to create it suspended for Kueue.
 func (b builder) queued() (metav1.ObjectMeta, *bool) {
 	meta := b.meta(b.Name, "")
 	if b.Queue == "" {
@@ -121,14 +121,14 @@ func (b builder) queued() (metav1.ObjectMeta, *bool) {
 	return meta, new(true) // Kueue starts it
 }
 
-// jobSet returns a JobSet of the learner and, before it, the servers. It has no failure policy: Jobs replace their pods
-// themselves, and one that gives up ends the JobSet.
+// jobSet returns a JobSet of the servers and, after them, the learner. It has no failure policy: Jobs replace
+// their pods, and a failed Job ends the JobSet.
 func (b builder) jobSet() *JobSet {
 	meta, suspend := b.queued()
 	s := &JobSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: JobSetAPI, Kind: "JobSet"}, ObjectMeta: meta,
 		Spec: JobSetSpec{
-			// A host name resolves only when its pod is ready: a client that asks earlier asks again.
+			// A host name resolves only when its pod is ready. Until then clients retry.
 			Network:       &Network{EnableDNSHostnames: new(true), Subdomain: b.Name, PublishNotReadyAddresses: new(false)},
 			SuccessPolicy: &SuccessPolicy{Operator: "All", TargetReplicatedJobs: []string{learner}},
 			Suspend:       suspend, TTLSecondsAfterFinished: b.TTLSecondsAfterFinished,
@@ -167,7 +167,7 @@ func (b builder) job() *batchv1.Job {
 	return &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: meta, Spec: spec}
 }
 
-// jobSpec returns a Job of n indexed pods. A pod that fails is replaced by one with the same index.
+// jobSpec returns a Job of n indexed pods. A failed pod is replaced by one with the same index.
 func (b builder) jobSpec(n, backoffLimit int32, pod corev1.PodTemplateSpec) batchv1.JobSpec {
 	return batchv1.JobSpec{
 		Parallelism: &n, Completions: &n, CompletionMode: new(batchv1.IndexedCompletion), BackoffLimit: &backoffLimit,
@@ -210,7 +210,8 @@ func (b builder) learnerPod() corev1.PodTemplateSpec {
 	for _, u := range b.URLs() {
 		args = append(args, "--url="+u)
 	}
-	// Trainings that share a volume have separate folders, so that the newest checkpoint is this one's.
+	// Trainings that share a volume have separate folders, so that the newest checkpoint belongs to this
+	// training.
 	c := b.container(learner, b.Learner, append(args, "--log-folder="+LogsPath+"/"+b.Name, "--resume-newest")...)
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "logs", MountPath: LogsPath}}
 	volumes := []corev1.Volume{{Name: "logs", VolumeSource: corev1.VolumeSource{
@@ -255,7 +256,7 @@ func (b builder) serverContainer(port int32) corev1.Container {
 	return c
 }
 
-// sign annotates the workload with its digest, so that a later Apply recognizes it.
+// sign annotates the workload with its digest, by which a later Apply recognizes it.
 func (m *Manifests) sign() error {
 	h := sha256.New()
 	enc := json.NewEncoder(h)

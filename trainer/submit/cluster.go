@@ -30,7 +30,7 @@ var (
 
 const (
 	kueueGroup   = "kueue.x-k8s.io"
-	defaultQueue = "default" // Kueue's name for the queue of workloads without one
+	defaultQueue = "default" // Kueue's name for the default queue
 )
 
 var (
@@ -46,11 +46,11 @@ var (
 type Cluster struct {
 	client    dynamic.Interface
 	discovery discovery.DiscoveryInterface
-	namespace string // of the context
+	namespace string // namespace of the context
 }
 
-// Connect connects to the cluster of a context of the kubeconfig that kubectl would use, or with "" of its current one; in
-// a pod without a kubeconfig, to the pod's cluster.
+// Connect connects to the cluster of a context of kubectl's kubeconfig; "" is its current context. In a pod
+// without a kubeconfig it connects to the pod's cluster.
 func Connect(kubeContext string) (*Cluster, error) {
 	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{CurrentContext: kubeContext})
 	rc, err := config.ClientConfig()
@@ -66,7 +66,7 @@ func Connect(kubeContext string) (*Cluster, error) {
 	return NewCluster(rc, namespace)
 }
 
-// NewCluster returns the cluster of an API server; namespace is that of workloads that name none.
+// NewCluster returns the cluster of an API server; namespace is the default for workloads that name none.
 func NewCluster(rc *rest.Config, namespace string) (*Cluster, error) {
 	client, err := dynamic.NewForConfig(rc)
 	if err != nil {
@@ -76,7 +76,8 @@ func NewCluster(rc *rest.Config, namespace string) (*Cluster, error) {
 	return &Cluster{client, d, namespace}, err
 }
 
-// Complete sets the fields that a workload leaves to the cluster: its kind, namespace and queue. It returns notes for the user.
+// Complete sets the fields that a workload leaves to the cluster: its kind, namespace and queue. It returns
+// notes for the user.
 func (c *Cluster) Complete(ctx context.Context, w *Workload) (notes []string, err error) {
 	w.Namespace = cmp.Or(w.Namespace, c.namespace)
 	if w.Kind != KindJob {
@@ -115,7 +116,7 @@ func (c *Cluster) chooseQueue(ctx context.Context, w *Workload) (note string, er
 	queues := schema.GroupVersionResource{Group: kueueGroup, Version: groups.Groups[i].PreferredVersion.Version, Resource: "localqueues"}
 	list, err := c.client.Resource(queues).Namespace(w.Namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) && w.Queue != "" {
-		return "", nil // Kueue will say
+		return "", nil // Kueue reports the error
 	} else if err != nil {
 		return "", fmt.Errorf("queues of namespace %s: %w", w.Namespace, err)
 	}

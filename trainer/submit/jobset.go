@@ -5,14 +5,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// JobSetAPI is the version of JobSets that is written.
+// JobSetAPI is the API version of the written JobSets.
 const JobSetAPI = "jobset.x-k8s.io/v1alpha2"
 
-// QueueLabel names the LocalQueue of a workload to Kueue.
+// QueueLabel is the label with the LocalQueue of a workload, for Kueue.
 const QueueLabel = "kueue.x-k8s.io/queue-name"
 
-// JobSet has the fields of a JobSet that the manifests use. Tests decode the manifests with JobSet's own module
-// (trainer/submit/upstream).
+// JobSet has those fields of a JobSet that the manifests use. Tests decode the manifests with JobSet's own
+// module (trainer/submit/upstream).
 type JobSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -36,7 +36,7 @@ type ReplicatedJob struct {
 	DependsOn []DependsOn             `json:"dependsOn,omitempty"`
 }
 
-// DependsOn names a role that must be Ready or Complete before another one starts.
+// DependsOn names a role that must be Ready or Complete before this one starts.
 type DependsOn struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -49,7 +49,7 @@ type Network struct {
 	PublishNotReadyAddresses *bool  `json:"publishNotReadyAddresses,omitempty"`
 }
 
-// SuccessPolicy names the role that completes a JobSet when it succeeds.
+// SuccessPolicy names the role whose success completes a JobSet.
 type SuccessPolicy struct {
 	Operator             string   `json:"operator"`
 	TargetReplicatedJobs []string `json:"targetReplicatedJobs,omitempty"`

@@ -18,19 +18,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrFailed is wrapped by the error of Local.Run about a workload that fails.
+// ErrFailed is wrapped by the error of Local.Run for a failed workload.
 var ErrFailed = errors.New("submit: the workload failed")
 
-// Local carries out the manifests of a JobSet on this machine: each container is a process, the claim a folder, and each
-// port one of the loopback interface. It does what the controllers of JobSets and Jobs do with these manifests: start
-// order, replacement of pods, failures and success. A process that SIGTERM ends counts as evicted.
+// Local runs the manifests of a JobSet on this machine: each container is a process, the claim a folder, and
+// each port one of the loopback interface. It treats the manifests as the controllers of JobSets and Jobs do:
+// start order, replacement of pods, failures and success. A process that SIGTERM ends counts as evicted.
 type Local struct {
-	Program []string  // what images start, such as the path of trainer
-	Folder  string    // stands for the volume
-	Out     io.Writer // lines of pods and what happens to them
+	Program []string  // program of the images, such as the path of trainer
+	Folder  string    // folder that stands for the volume
+	Out     io.Writer // output and events of pods
 }
 
-// roleState is a replicated Job that runs.
+// roleState is a running replicated Job.
 type roleState struct {
 	ReplicatedJob
 	pods   []*localPod
@@ -39,17 +39,18 @@ type roleState struct {
 	isReady atomic.Bool
 }
 
-// localRun is a workload that runs.
+// localRun is a running workload.
 type localRun struct {
 	Local
-	places   *strings.Replacer // paths and host names of containers: those of this machine
+	places   *strings.Replacer // this machine's counterparts of the containers' paths and host names
 	token    string
 	out      sync.Mutex
 	wait     sync.WaitGroup
 	finished chan *localPod // pods that ended for good
 }
 
-// Run runs a JobSet until it completes, fails, or ctx ends. When ctx ends the learner has time to save a checkpoint.
+// Run runs a JobSet until it completes, fails, or ctx ends. When ctx ends, the learner has time to save a
+// checkpoint.
 func (l Local) Run(ctx context.Context, m *Manifests) error {
 	dir, err := os.MkdirTemp("", "kubernasium-submit-")
 	if err != nil {
@@ -66,7 +67,7 @@ func (l Local) Run(ctx context.Context, m *Manifests) error {
 		pods += len(role.pods)
 	}
 	r.finished = make(chan *localPod, pods)
-	defer func() { // the learner first: it needs its servers until the end
+	defer func() { // the learner first, because it needs its servers until its end
 		for _, role := range slices.Backward(roles) {
 			if role.cancel != nil {
 				role.cancel()
@@ -80,9 +81,9 @@ func (l Local) Run(ctx context.Context, m *Manifests) error {
 	return r.follow(ctx, m.JobSet, roles)
 }
 
-// follow starts the roles in their order and waits for the end of the JobSet.
+// follow starts the roles in order and waits for the end of the JobSet.
 func (r *localRun) follow(ctx context.Context, set *JobSet, roles []*roleState) error {
-	ready := make(chan string, len(roles)) // roles all of whose pods are ready
+	ready := make(chan string, len(roles)) // roles whose pods are all ready
 	for {
 		for _, role := range roles {
 			if role.cancel == nil && dependenciesReady(role, roles) {
@@ -106,7 +107,7 @@ func (r *localRun) follow(ctx context.Context, set *JobSet, roles []*roleState) 
 	}
 }
 
-// start starts the pods of a role, and reports when all of them are ready.
+// start starts the pods of a role, and reports when all are ready.
 func (r *localRun) start(role *roleState, ready chan<- string) {
 	ctx, cancel := context.WithCancel(context.Background()) // Run ends roles in their order
 	role.cancel = cancel
@@ -159,7 +160,7 @@ func succeeded(policy *SuccessPolicy, roles []*roleState) bool {
 // prepare makes pods, folders and addresses.
 func (r *localRun) prepare(m *Manifests, dir string) (roles []*roleState, err error) {
 	set := m.JobSet
-	folders := map[string]string{} // of volumes, by name
+	folders := map[string]string{} // folders of volumes, by name
 	if folders["logs"], err = filepath.Abs(r.Folder); err != nil {
 		return nil, err
 	}
@@ -220,7 +221,7 @@ func writeFiles(folder string, files map[string][]byte) error {
 	return nil
 }
 
-// freeAddress returns a free port of the loopback interface. A server's stays the same when it starts again.
+// freeAddress returns a free port of the loopback interface. A server keeps its port when it restarts.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -229,7 +230,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// backoff is the time before the pod after so many failures starts. Job controllers wait 10 s, and twice as long each time.
+// backoff returns the delay before the next pod after the given number of failures. Job controllers wait 10 s,
+// and twice as long each time.
 func backoff(failures int) time.Duration {
 	return min(10*time.Second, 100*time.Millisecond<<min(failures-1, 10))
 }

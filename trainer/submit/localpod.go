@@ -25,27 +25,27 @@ const (
 	defaultGrace = 30 * time.Second // Kubernetes' terminationGracePeriodSeconds
 )
 
-// localPod is a pod, with those that took its place.
+// localPod is a pod and its replacements.
 type localPod struct {
 	name, role string
 	spec       *corev1.PodSpec
-	address    string // of its port
+	address    string // address of its port
 	started    bool
-	ready      chan struct{} // closed when its probe succeeds for the first time
-	ended      chan struct{} // closed when it ended for good
+	ready      chan struct{} // closed when its probe first succeeds
+	ended      chan struct{} // closed when it has ended for good
 	err        error         // why it failed; read after ended
 
 	readyOnce sync.Once
 }
 
-// awaitEnd waits for the end of a pod that was started.
+// awaitEnd waits for the end of a started pod.
 func (p *localPod) awaitEnd() {
 	if p.started {
 		<-p.ended
 	}
 }
 
-// keep runs a pod of a Job, and others in its place, as the Job's controller does.
+// keep runs a pod of a Job and its replacements, as the Job controller does.
 func (r *localRun) keep(ctx context.Context, p *localPod, job *batchv1.JobSpec) {
 	defer func() {
 		close(p.ended)
@@ -77,7 +77,7 @@ func (r *localRun) keep(ctx context.Context, p *localPod, job *batchv1.JobSpec) 
 	}
 }
 
-// evicted reports whether SIGTERM ended a process, by itself or after it had saved its state.
+// evicted reports whether SIGTERM ended a process, either at once or after it had saved its state.
 func evicted(err error) bool {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -87,7 +87,7 @@ func evicted(err error) bool {
 	return exit.ExitCode() == cli.StatusInterrupted || ok && status.Signaled() && status.Signal() == syscall.SIGTERM
 }
 
-// once runs the process of a pod until its end. At the end of ctx it has the pod's grace period to end.
+// once runs the process of a pod to its end. When ctx ends, the process has the pod's grace period to end.
 func (r *localRun) once(ctx context.Context, p *localPod) error {
 	c := &p.spec.Containers[0]
 	args := append([]string(nil), r.Program[1:]...)
@@ -108,7 +108,7 @@ func (r *localRun) once(ctx context.Context, p *localPod) error {
 	}
 	cmd.Env = os.Environ()
 	for _, e := range c.Env {
-		cmd.Env = append(cmd.Env, e.Name+"="+r.token) // the only one that Build writes
+		cmd.Env = append(cmd.Env, e.Name+"="+r.token) // the only kind that Build writes
 	}
 	out := &lines{r: r, prefix: p.name}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -126,7 +126,7 @@ func (r *localRun) once(ctx context.Context, p *localPod) error {
 	return err
 }
 
-// probe asks a pod until it is ready.
+// probe probes a pod until it is ready.
 func (r *localRun) probe(ctx context.Context, p *localPod, path string) {
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+path, nil)
@@ -149,7 +149,7 @@ func (r *localRun) probe(ctx context.Context, p *localPod, path string) {
 	p.readyOnce.Do(func() { close(p.ready) })
 }
 
-// lines writes a process's lines with the pod's name before each.
+// lines writes a process's lines, prefixed with the pod's name.
 type lines struct {
 	r      *localRun
 	prefix string

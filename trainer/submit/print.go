@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object returns an object as an API server takes it: without status.
+// object converts an object to the form for an API server: without status.
 func object(o any) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -19,7 +19,7 @@ func object(o any) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// objects returns all that the manifests hold: the workload first, then what is deleted with it, then the claim.
+// objects returns all objects of the manifests: the workload first, then those deleted with it, then the claim.
 func (m *Manifests) objects() (all []any) {
 	if m.JobSet != nil {
 		all = append(all, m.JobSet)
@@ -38,7 +38,7 @@ func (m *Manifests) objects() (all []any) {
 	return all
 }
 
-// WriteYAML writes the manifests for kubectl. The Secret gets a token drawn for it.
+// WriteYAML writes the manifests for kubectl. It generates a token for the Secret.
 func (m *Manifests) WriteYAML(w io.Writer) error {
 	for i, o := range m.objects() {
 		if o == any(m.Token) {

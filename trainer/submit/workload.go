@@ -20,14 +20,14 @@ const (
 	KindLocal  = "local"  // the pods of a JobSet, as processes of this machine
 )
 
-// maxName leaves room for what JobSet and Job controllers add to a name: "-learner-0-0-" and five characters.
+// maxName leaves room for the suffixes of JobSet and Job controllers: "-learner-0-0-" and five characters.
 const maxName = 40
 
-// ErrWorkload is wrapped by errors about the file of a workload.
+// ErrWorkload is wrapped by errors about a workload's file.
 var ErrWorkload = errors.New("submit: workload")
 
-// Workload is the file that describes how a training runs. Names and types of fields are Kubernetes' where it has such
-// fields.
+// Workload is the file that describes how a training runs. Its fields have Kubernetes' names and types where
+// Kubernetes has such fields.
 type Workload struct {
 	// Kind is jobset, job or local. Default: jobset where the cluster has JobSets, else job.
 	Kind string `json:"kind,omitempty"`
@@ -37,37 +37,39 @@ type Workload struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Context of the kubeconfig; default: its current one.
 	Context string `json:"context,omitempty"`
-	// Image of the trainer, which the servers run, too. Default: kubernasium/trainer of this version.
+	// Image of the trainer, which the servers also use. Default: kubernasium/trainer of this version.
 	Image            string                        `json:"image,omitempty"`
 	ImagePullPolicy  corev1.PullPolicy             `json:"imagePullPolicy,omitempty"`
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// Queue is a LocalQueue of Kueue. Default: the namespace's only one, or the one called default; else none.
+	// Queue is a LocalQueue of Kueue. Default: the namespace's only one, or the one named default; else none.
 	Queue string `json:"queue,omitempty"`
 	// PriorityClassName of the pods.
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// Servers is the number of environment servers; default 1. Without any, the learner plays in its own process.
+	// Servers is the number of environment servers; default 1. With 0, the learner plays in its own process.
 	Servers *int32 `json:"servers,omitempty"`
-	// Learner and Server say where pods run, and on what.
+	// Learner and Server define where their pods run, and with what resources.
 	Learner Role `json:"learner,omitempty"`
 	Server  Role `json:"server,omitempty"`
-	// Volume keeps logs and checkpoints.
+	// Volume stores logs and checkpoints.
 	Volume Volume `json:"volume,omitempty"`
-	// BackoffLimit is the number of the learner's failures, besides evictions, that start it again; default 3.
+	// BackoffLimit is the number of the learner's failures, not counting evictions, after which it restarts;
+	// default 3.
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 	// TerminationGracePeriodSeconds is the learner's time to save a checkpoint; default 120.
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
-	// TTLSecondsAfterFinished deletes the workload so long after its end; default: never.
+	// TTLSecondsAfterFinished is the time after its end when the workload is deleted; default: never.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// Role says where the pods of a role run, and on what. The pod of a Job takes the learner's place.
+// Role defines where the pods of a role run, and with what resources. In a Job, the learner's role applies to
+// the pod.
 type Role struct {
 	Resources    corev1.ResourceRequirements `json:"resources,omitempty"`
 	NodeSelector map[string]string           `json:"nodeSelector,omitempty"`
 	Tolerations  []corev1.Toleration         `json:"tolerations,omitempty"`
 }
 
-// Volume is a claim that exists, or one to make. A made one outlives the workload.
+// Volume is an existing claim, or one to create. A created claim outlives the workload.
 type Volume struct {
 	Claim            string             `json:"claim,omitempty"`
 	Size             *resource.Quantity `json:"size,omitempty"` // default 5Gi
@@ -77,9 +79,9 @@ type Volume struct {
 // Training is the command that a workload runs.
 type Training struct {
 	Algo, Env string
-	Args      []string          // flags of trainer train: neither servers nor the folder of logs
+	Args      []string          // flags of trainer train, without servers and log folder
 	Files     map[string][]byte // files that Args name below [FilesPath]
-	Version   string            // of the trainer, whose image is the default one
+	Version   string            // version of the trainer, with the default image
 }
 
 // Read reads the file of a workload, sets defaults and checks it.

@@ -9,16 +9,16 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Test is an estimate of a mean with the p-values of both one-sided tests. Its interval excludes 0 if
-// and only if one of them is at most 0.025.
+// Test is an estimate of a mean with the p-values of both one-sided tests. Its interval excludes 0 if and only
+// if one of them is at most 0.025.
 type Test struct {
 	Estimate
 	Above float64 // p-value against a mean of at most 0: small if the mean is above 0
 	Below float64 // p-value against a mean of at least 0
 }
 
-// PairedTest tests the mean of a[i]-b[i] by Student's t. It panics if the lengths differ. For fewer
-// than two values, or without any variance, see degenerate.
+// PairedTest tests the mean of a[i]-b[i] by Student's t. It panics if the lengths differ. For fewer than two
+// values, or without variance, see degenerate.
 func PairedTest(a, b []float64) Test {
 	d := differences(a, b)
 	s := Std(d) / math.Sqrt(float64(len(d)))
@@ -29,8 +29,8 @@ func PairedTest(a, b []float64) Test {
 	return Test{StudentT(d), t.CDF(-Mean(d) / s), t.CDF(Mean(d) / s)}
 }
 
-// degenerate is the test of a sample that has no spread: equal values other than 0 leave no doubt about
-// the sign. Of a sample that is too small nothing is known but its mean.
+// degenerate returns the test of a sample without spread. Equal values other than 0 leave no doubt about the
+// sign. If the sample is too small, only its mean is known.
 func degenerate(mean float64, tooSmall bool) Test {
 	switch {
 	case tooSmall:
@@ -43,15 +43,15 @@ func degenerate(mean float64, tooSmall bool) Test {
 	return Test{Estimate{}, 1, 1}
 }
 
-// Resamples is how many resamples a bootstrap draws. With 9999, the ends of a 95 % interval are order
+// Resamples is the number of resamples of a bootstrap. With 9999, the ends of a 95 % interval are order
 // statistics, and the interval agrees with the p-values.
 const Resamples = 9999
 
-// TwoWayTest tests the mean of x[m][e], the value of model m in episode e, where both models and
-// episodes are samples: of all trainings with other seeds, and of all episodes. It is a bootstrap-t
-// that resamples models and episodes independently, with a fixed seed of its own: equal samples give
-// equal bits. docs/results/method.md says why it is neither a percentile interval nor BCa. TwoWayTest
-// panics if rows differ in length; the interval is NaN for fewer than two models or episodes.
+// TwoWayTest tests the mean of x[m][e], the value of model m in episode e, where both models and episodes are
+// samples: of trainings with other seeds, and of episodes. It is a bootstrap-t that resamples models and
+// episodes independently, with a fixed seed of its own, so that equal samples give equal bits.
+// docs/results/method.md explains why it is neither a percentile interval nor BCa. TwoWayTest panics if rows
+// differ in length; the interval is NaN for fewer than two models or episodes.
 //
 // Sources: Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1 (2007), for resampling both
 // factors; Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), section 12.5, for the t.
@@ -73,21 +73,21 @@ func TwoWayTest(x [][]float64) Test {
 	slices.Sort(ts)
 	s := math.Sqrt(variance)
 	tail := int(math.Round((1 - Level) / 2 * (Resamples + 1)))
-	first, _ := slices.BinarySearch(ts, mean/s)                              // the number of values below mean/s
-	after, _ := slices.BinarySearch(ts, math.Nextafter(mean/s, math.Inf(1))) // of those up to mean/s
+	first, _ := slices.BinarySearch(ts, mean/s)                              // number of values below mean/s
+	after, _ := slices.BinarySearch(ts, math.Nextafter(mean/s, math.Inf(1))) // number of values up to mean/s
 	return Test{
 		Estimate{mean, mean - ts[Resamples-tail]*s, mean - ts[tail-1]*s},
 		float64(1+Resamples-first) / (Resamples + 1), float64(1+after) / (Resamples + 1),
 	}
 }
 
-// twoWay holds a sample and the multiplicities of its models and episodes in a resample.
+// twoWay holds a sample, and the multiplicities of its models and episodes in a resample.
 type twoWay struct {
 	x        [][]float64
 	models   []float64
 	episodes []float64
-	row      []float64 // mean over episodes by model
-	column   []float64 // mean over models by episode
+	row      []float64 // mean over episodes, by model
+	column   []float64 // mean over models, by episode
 }
 
 func newTwoWay(x [][]float64) *twoWay {
@@ -101,9 +101,9 @@ func newTwoWay(x [][]float64) *twoWay {
 	return b
 }
 
-// estimate returns the mean of the resample and the variance of that mean: the variance of the models'
-// means divided by their number, and that of the episodes' means likewise. Noise of single plays is in
-// both, so that the sum is a little too large rather than too small.
+// estimate returns the mean of the resample and the variance of that mean: the variance of the models' means
+// divided by their number, plus the same for the episodes' means. Both include the noise of single plays, so
+// that the sum is slightly too large rather than too small.
 func (b *twoWay) estimate() (mean, variance float64) {
 	m, e := float64(len(b.models)), float64(len(b.episodes))
 	clear(b.column)
@@ -136,7 +136,7 @@ func (b *twoWay) studentized(mean, variance float64) []float64 {
 			}
 		}
 		m, v := b.estimate()
-		if d := m - mean; d*d > 1e-18*variance { // else 0, also where a resample without spread gives 0/0
+		if d := m - mean; d*d > 1e-18*variance { // otherwise 0, also for a resample without spread, which gives 0/0
 			ts[i] = d / math.Sqrt(v)
 		}
 	}

@@ -18,11 +18,11 @@ const (
 	sheetStep    = "timesteps"
 )
 
-// Anew is the timestep to open a log at that begins: no earlier row is kept.
+// Anew is the timestep for a log that keeps no earlier rows.
 const Anew = -1
 
-// openRows opens a sheet without a preamble and drops the rows after step. It creates the file if there is
-// nothing to resume, and empties it for the step Anew.
+// openRows opens a sheet without a preamble and drops the rows after step. It creates the file if it does not
+// exist, and empties it for the step Anew.
 func openRows(path, stepColumn string, columns []string, step int64) (*sheet, error) {
 	if step != Anew {
 		s, err := resumeSheet(path, stepColumn, step)
@@ -37,12 +37,12 @@ func nothingToResume(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHeader)
 }
 
-// ProgressCSV writes progress.csv: one row for each dump of the logger, one column for each
-// key seen so far. Each row reaches the file at once. It is not safe for concurrent use.
+// ProgressCSV writes progress.csv: one row for each dump of the logger, one column for each key so far. It
+// writes each row to the file at once. It is not safe for concurrent use.
 type ProgressCSV struct{ sheet *sheet }
 
-// OpenProgressCSV opens the file at path and drops the rows after timestep step, all for Anew. It creates
-// the file if there is none.
+// OpenProgressCSV opens the file at path and drops the rows after timestep step, or all rows for Anew. It
+// creates the file if it does not exist.
 func OpenProgressCSV(path string, step int64) (*ProgressCSV, error) {
 	s, err := openRows(path, progressStep, []string{progressStep}, step)
 	if err != nil {
@@ -51,8 +51,8 @@ func OpenProgressCSV(path string, step int64) (*ProgressCSV, error) {
 	return &ProgressCSV{s}, nil
 }
 
-// Write appends a row. The column time/total_timesteps is step, whatever values holds under
-// that key. Keys not seen before become new columns at the right, in sorted order.
+// Write appends a row. The column time/total_timesteps is step, whatever values has under that key. New keys
+// become new columns at the right, in sorted order.
 func (p *ProgressCSV) Write(step int64, values map[string]float64) error {
 	columns := append(make([]string, 0, len(values)+1), progressStep)
 	cells := append(make([]string, 0, len(values)+1), strconv.FormatInt(step, 10))
@@ -68,8 +68,8 @@ func (p *ProgressCSV) Write(step int64, values map[string]float64) error {
 // Close closes the file.
 func (p *ProgressCSV) Close() error { return p.sheet.Close() }
 
-// MonitorCSV writes monitor.csv: one row for each finished training episode. Each row reaches
-// the file at once. It is not safe for concurrent use.
+// MonitorCSV writes monitor.csv: one row for each finished training episode. It writes each row to the file at
+// once. It is not safe for concurrent use.
 type MonitorCSV struct {
 	sheet *sheet
 	start float64 // Unix seconds
@@ -83,9 +83,9 @@ type monitorHead struct {
 	EnvID string  `json:"env_id"`
 }
 
-// OpenMonitorCSV opens the file at path and drops the episodes that ended after timestep step, all for
-// Anew. A resumed file keeps its t_start; it is an error if it is of another environment. OpenMonitorCSV
-// creates the file if there is none. start is when the run began.
+// OpenMonitorCSV opens the file at path and drops the episodes that ended after timestep step, or all episodes
+// for Anew. A resumed file keeps its t_start; a file of another environment is an error. OpenMonitorCSV creates
+// the file if it does not exist. start is when the run began.
 func OpenMonitorCSV(path, envID string, start time.Time, step int64) (*MonitorCSV, error) {
 	if step == Anew {
 		return createMonitorCSV(path, envID, start)
@@ -143,9 +143,8 @@ func readMonitorHead(path string) (monitorHead, error) {
 	return head, nil
 }
 
-// Episode appends a row for an episode of the given return and length in steps that ended at
-// now, when the run as a whole had taken step steps. As in Stable-Baselines3, the return and
-// the time are rounded to six decimals.
+// Episode appends a row for an episode of the given return and length in steps that ended at now, when the
+// whole run had taken step steps. As in Stable-Baselines3, the return and the time are rounded to six decimals.
 func (m *MonitorCSV) Episode(step int64, ret float64, length int, now time.Time) error {
 	return m.sheet.append(monitorColumns, []string{
 		formatCell(round6(ret)),
@@ -159,20 +158,20 @@ func (m *MonitorCSV) Episode(step int64, ret float64, length int, now time.Time)
 func (m *MonitorCSV) Close() error { return m.sheet.Close() }
 
 func round6(v float64) float64 {
-	if math.Abs(v) >= 1e9 { // v·1e6 would leave the whole numbers that a float64 holds
+	if math.Abs(v) >= 1e9 { // v·1e6 would exceed the whole numbers that a float64 represents exactly
 		return v
 	}
 	return math.Round(v*1e6) / 1e6
 }
 
-// EvaluationsCSV writes evaluations.csv: one row for each evaluation, with the return of each
-// of its episodes. Each row reaches the file at once. It is not safe for concurrent use.
+// EvaluationsCSV writes evaluations.csv: one row for each evaluation, with the return of each of its episodes.
+// It writes each row to the file at once. It is not safe for concurrent use.
 type EvaluationsCSV struct{ sheet *sheet }
 
 var evaluationColumns = []string{sheetStep, "mean", "std", "episodes"}
 
-// OpenEvaluationsCSV opens the file at path and drops the evaluations after timestep step, all for Anew. It
-// creates the file if there is none.
+// OpenEvaluationsCSV opens the file at path and drops the evaluations after timestep step, or all evaluations
+// for Anew. It creates the file if it does not exist.
 func OpenEvaluationsCSV(path string, step int64) (*EvaluationsCSV, error) {
 	s, err := openRows(path, sheetStep, evaluationColumns, step)
 	if err != nil {
@@ -181,8 +180,8 @@ func OpenEvaluationsCSV(path string, step int64) (*EvaluationsCSV, error) {
 	return &EvaluationsCSV{s}, nil
 }
 
-// Write appends the evaluation at timestep step, given the return of each episode in the order
-// of the episodes. std is the sample standard deviation, nan for a single episode.
+// Write appends the evaluation at timestep step, with the returns in episode order. std is the sample standard
+// deviation, nan for a single episode.
 func (e *EvaluationsCSV) Write(step int64, returns []float64) error {
 	columns := append(make([]string, 0, len(returns)+4), evaluationColumns...)
 	cells := append(make([]string, 0, len(returns)+4), strconv.FormatInt(step, 10),

@@ -1,6 +1,6 @@
-// Package tracking records what a training run does: TensorBoard event files, CSV logs, a
-// progress bar, plots, and the statistics and tables of a comparison. Names of files, columns
-// and tags are those of Stable-Baselines3, so that tools written for it read them unchanged.
+// Package tracking records a training: TensorBoard event files, CSV logs, a progress bar, plots, and the
+// statistics and tables of a comparison. Names of files, columns and tags are those of Stable-Baselines3, so
+// that its tools read them unchanged.
 //
 // # Files of a log folder
 //
@@ -22,7 +22,7 @@
 //
 // # Tags
 //
-// The package writes the tags it is given. The trainers give it:
+// The package writes any tags. The trainer writes:
 //
 //	rollout/ep_rew_mean, rollout/ep_len_mean, rollout/imbalance
 //	rollout/actions or rollout/placements_by_node (histograms)
@@ -34,12 +34,11 @@
 //
 // # Resuming
 //
-// Each file has a Create or New function for a new run and a Resume function for one that
-// continues from a checkpoint at some timestep. Resume drops whatever was recorded after that
-// timestep, so that a resumed run leaves the rows an uninterrupted one would have left. The CSV
-// files are rewritten beside the old file and renamed over it, so a crash leaves one or the
-// other; a last line cut short by a crash is dropped. An event file is never rewritten: a new
-// one begins with the mark by which TensorBoard discards what came after the timestep.
+// A run may resume from a checkpoint at some timestep. The Open functions of the CSV files drop the rows after
+// that timestep, so that a resumed run leaves the same rows as an uninterrupted one. They rewrite a file beside
+// the old one and rename it, so that a crash leaves one or the other; they drop a last line that a crash has
+// truncated. Event files are never rewritten: ResumeEventWriter begins a new one with a mark that makes
+// TensorBoard discard later points.
 //
 // # Checking with TensorBoard's own reader
 //

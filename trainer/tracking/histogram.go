@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field numbers of tensorflow.HistogramProto, and of it in Summary.Value.
-// Source: tensorflow/core/framework/summary.proto.
+// Field numbers of tensorflow.HistogramProto, and its number in Summary.Value. Source:
+// tensorflow/core/framework/summary.proto.
 const (
 	valueHisto = protowire.Number(5)
 
@@ -25,17 +25,17 @@ const (
 // A Histogram counts values in buckets, for TensorBoard's tab Histograms.
 type Histogram struct {
 	Min, Max        float64
-	Num             float64 // of values
+	Num             float64 // number of values
 	Sum, SumSquares float64
-	Limits          []float64 // right edges of the buckets, ascending; the first begins at Min
-	Counts          []float64 // of values in each bucket
+	Limits          []float64 // right edges of the buckets, ascending; the first bucket starts at Min
+	Counts          []float64 // number of values in each bucket
 }
 
 // continuousBuckets is TensorBoard's own default.
 const continuousBuckets = 30
 
-// IntegerHistogram counts whole numbers. Each number from the least to the greatest has a bucket
-// centred on it.
+// IntegerHistogram counts whole numbers. Each number from the smallest to the largest has a bucket centred on
+// it.
 func IntegerHistogram(values []float64) Histogram {
 	h := newHistogram(values)
 	if len(values) == 0 {
@@ -51,7 +51,7 @@ func IntegerHistogram(values []float64) Histogram {
 	return h
 }
 
-// ContinuousHistogram counts values in 30 buckets of one width, or in one if all are equal.
+// ContinuousHistogram counts values in 30 buckets of equal width, or in one bucket if all are equal.
 func ContinuousHistogram(values []float64) Histogram {
 	h := newHistogram(values)
 	if len(values) == 0 {
@@ -88,8 +88,8 @@ func newHistogram(values []float64) Histogram {
 	return h
 }
 
-// Histograms writes one event with the histograms at the timestep step, tags in sorted order. It
-// leaves out empty histograms.
+// Histograms writes one event with the histograms at the timestep step, tags in sorted order. It omits empty
+// histograms.
 func (w *EventWriter) Histograms(step int64, values map[string]Histogram) error {
 	var summary []byte
 	for _, tag := range slices.Sorted(maps.Keys(values)) {

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Holm returns the p-values adjusted for being tested together: rejecting each hypothesis whose
-// adjusted value is at most α rejects any true one with probability at most α, however the tests
-// depend on each other. The k-th smallest of n is multiplied by n-k+1; an adjusted value is at least
-// that of each smaller one, and at most 1.
+// Holm returns p-values adjusted for multiple testing. If each hypothesis whose adjusted value is at most α is
+// rejected, the probability of rejecting any true one is at most α, however the tests depend on each other. The
+// k-th smallest of n is multiplied by n-k+1; an adjusted value is at least that of each smaller one, and at
+// most 1.
 //
-// Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
-// Statistics 6 (1979).
+// Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6
+// (1979).
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

@@ -18,13 +18,13 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// ErrNoData is returned by LearningCurve, Curves, Bars and Timeline when there is nothing to draw.
+// ErrNoData is returned by LearningCurve, Curves, Bars and Timeline if there is nothing to draw.
 var ErrNoData = errors.New("tracking: no data to plot")
 
 const plotDPI = 150
 
-// palette is Okabe and Ito's, which colour-blind people can distinguish, without its yellow, which
-// is faint on white. Source: https://jfly.uni-koeln.de/color/.
+// palette is Okabe and Ito's palette, which colour-blind people can distinguish, without its yellow, which is
+// faint on white. Source: https://jfly.uni-koeln.de/color/.
 var palette = []color.NRGBA{
 	{0x00, 0x72, 0xb2, 0xff}, // blue
 	{0xd5, 0x5e, 0x00, 0xff}, // vermillion
@@ -67,8 +67,8 @@ func sans(points float64) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(points)}
 }
 
-// niceTicks returns five to ten ticks at multiples of 1, 2 or 5 times a power of ten. Labels
-// share a unit: k where the axis passes ten thousand, M where it passes a million.
+// niceTicks returns five to ten ticks at multiples of 1, 2 or 5 times a power of ten. Labels share a unit: k if
+// the axis exceeds ten thousand, M if it exceeds a million.
 func niceTicks(low, high float64) []plot.Tick {
 	step := math.Pow(10, math.Floor(math.Log10((high-low)/5)))
 	for _, m := range []float64{5, 2} {
@@ -100,11 +100,11 @@ func niceTicks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// minus writes the sign of a negative number as a minus instead of the shorter hyphen.
+// minus replaces the hyphen of a negative number by a minus sign.
 func minus(s string) string { return strings.Replace(s, "-", "−", 1) }
 
-// drawTitle writes the title across the top of c, in a smaller font if it is too wide, and returns
-// the rest of c.
+// drawTitle writes the title across the top of c, in a smaller font if it is too wide, and returns the rest of
+// c.
 func drawTitle(c draw.Canvas, title string) draw.Canvas {
 	style := plot.New().Title.TextStyle
 	style.Font = sans(15)
@@ -117,7 +117,7 @@ func drawTitle(c draw.Canvas, title string) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, -vg.Points(30))
 }
 
-// shorten cuts a long name, which would leave the plot no room.
+// shorten cuts a long name, which would leave no room for the plot.
 func shorten(name string) string {
 	const most = 40 // characters, a third of a plot's width
 	if r := []rune(name); len(r) > most {
@@ -131,7 +131,7 @@ func newCanvas(width, height vg.Length) *vgimg.Canvas {
 	return vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(plotDPI), vgimg.UseBackgroundColor(color.White))
 }
 
-// margins returns the canvas less its margins.
+// margins returns the canvas without its margins.
 func margins(c *vgimg.Canvas) draw.Canvas {
 	return draw.Crop(draw.New(c), vg.Points(12), -vg.Points(14), vg.Points(10), -vg.Points(12))
 }

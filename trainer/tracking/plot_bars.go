@@ -15,24 +15,23 @@ import (
 const (
 	barsWidth     = 9 * vg.Inch
 	barsRowHeight = vg.Inch * 2 / 5
-	barsMargin    = vg.Inch * 7 / 5 // title, axis and its label
+	barsMargin    = vg.Inch * 7 / 5 // height of title, axis and its label
 )
 
-// Bar is a row of a comparison. Low and High are the 95 % interval of Mean; both NaN leave the
-// interval out.
+// Bar is a row of a comparison. Low and High are the 95 % interval of Mean; if both are NaN, no interval is
+// drawn.
 type Bar struct {
 	Name      string
 	Mean      float64
 	Low       float64
 	High      float64
-	Highlight bool // draw in another colour, for the policy that the comparison is about
+	Highlight bool // drawn in another colour, for the policy that the comparison is about
 }
 
-// Bars writes to path a PNG, 1350 pixels wide and as high as the rows need. Each row, the first on
-// top, has a point for the mean, a bar for the 95 % interval, and their numbers on the right. The
-// axis has the label unit. It need not begin at zero, since position shows the value, not length.
-// Bars returns ErrNoData for no rows, and an error that names the row for a mean that is not finite
-// or an interval that does not contain it.
+// Bars writes to path a PNG, 1350 pixels wide and as high as the rows need. Each row, from top to bottom, has a
+// point for the mean, a bar for the 95 % interval, and their numbers on the right. The axis has the label unit.
+// It need not begin at zero, because position shows the value, not length. Bars returns ErrNoData for no rows,
+// and an error that names the row for a mean that is not finite or an interval that does not contain it.
 func Bars(path, title, unit string, rows []Bar) error {
 	if err := checkBars(rows); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
@@ -104,7 +103,7 @@ func drawWithNumbers(p *plot.Plot, c draw.Canvas, rows []Bar) {
 	}
 }
 
-// numbers returns the mean and, if it exists, the interval as text.
+// numbers formats the mean and, if there is one, the interval.
 func numbers(r Bar, decimals int) string {
 	text := func(v float64) string { return minus(strconv.FormatFloat(v, 'f', decimals, 64)) }
 	if !finite(r.Low) {
@@ -113,8 +112,8 @@ func numbers(r Bar, decimals int) string {
 	return fmt.Sprintf("%s [%s, %s]", text(r.Mean), text(r.Low), text(r.High))
 }
 
-// barDecimals returns the decimals that show two digits of the narrowest interval, or four
-// digits of the greatest mean if there is no interval.
+// barDecimals returns the number of decimals that shows two digits of the narrowest interval, or four digits of
+// the largest mean if there is no interval.
 func barDecimals(rows []Bar) int {
 	narrow, great := math.Inf(1), 0.0
 	for _, r := range rows {

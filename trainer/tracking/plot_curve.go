@@ -21,27 +21,25 @@ type Series struct {
 	Name  string
 	Steps []int64   // timesteps, ascending
 	Mean  []float64 // as long as Steps
-	Low   []float64 // lower edge of the band, as long as Steps, or nil for no band
-	High  []float64 // upper edge of the band, as long as Steps, or nil for no band
+	Low   []float64 // lower edge of the band, as long as Steps; nil: no band
+	High  []float64 // upper edge of the band, as long as Steps; nil: no band
 }
 
-// HLine is a level that a learning curve is compared with, such as the mean return of a baseline.
+// HLine is a level to compare a learning curve with, such as the mean return of a baseline.
 type HLine struct {
 	Name  string
 	Value float64
 }
 
-// LearningCurve writes to path a PNG of 1350 × 750 pixels: the mean return of each series over
-// timesteps, with its band, and each of hlines as a dashed line. The legend is beside the data
-// and cuts names to 40 characters.
-// It returns ErrNoData if all series are empty, and an error that names the series and the
-// point for lengths that differ, steps that do not ascend, or a value that is not finite.
+// LearningCurve writes to path a PNG of 1350 × 750 pixels: the mean return of each series over timesteps, with
+// its band, and each of hlines as a dashed line. The legend is beside the data and cuts names to 40 characters.
+// It returns ErrNoData if all series are empty, and an error that names the series and the point for lengths
+// that differ, steps that do not ascend, or a value that is not finite.
 func LearningCurve(path, title string, series []Series, hlines []HLine) error {
 	return Curves(path, title, "timesteps", "mean return", series, hlines)
 }
 
-// Curves is LearningCurve with other labels of the axes; the first label names the unit of the
-// series' steps.
+// Curves is LearningCurve with other axis labels; x names the unit of the series' steps.
 func Curves(path, title, x, y string, series []Series, hlines []HLine) error {
 	if err := checkCurve(series, hlines); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
@@ -119,8 +117,8 @@ func bandColor(i int) color.NRGBA {
 	return c
 }
 
-// addLevels adds a dashed line across the whole width for each level. Their patterns distinguish
-// them, and after the last pattern their colours.
+// addLevels adds a dashed line across the whole width for each level. Lines differ in their dash patterns and,
+// beyond the last pattern, in their colours.
 func addLevels(p *plot.Plot, legend *plot.Legend, used int, hlines []HLine) {
 	for i, h := range hlines {
 		c := color.Color(ink)

@@ -34,11 +34,10 @@ const panelHeightInches = 3
 // eventShapes distinguish events from each other, and from lines of the same colour.
 var eventShapes = []draw.GlyphDrawer{draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.CircleGlyph{}}
 
-// Timeline writes to path a PNG 1350 pixels wide: panels above one another over the same x, with
-// events as marks along the top of each. The colours of lines and marks follow their place in the
-// list, so that panels with the same quantities share the legend beside the first. Timeline returns
-// ErrNoData if x or panels are empty, and an error for lengths that differ, an x that does not
-// ascend, or a y that is infinite or below 0.
+// Timeline writes to path a PNG 1350 pixels wide: panels above one another over the same x, with events as
+// marks along the top of each. Colours of lines and marks follow their index, so that panels with the same
+// quantities share the legend beside the first. Timeline returns ErrNoData if x or panels are empty, and an
+// error for lengths that differ, an x that does not ascend, or a y that is infinite or below 0.
 func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []Events) error {
 	if err := checkTimeline(x, panels); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
@@ -71,7 +70,7 @@ func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []
 	}
 	box := legend.Rectangle(all)
 	column := box.Max.X - box.Min.X + vg.Points(6)
-	// The panels are aligned, so that an instant is at the same place in all of them.
+	// The panels are aligned, so that an instant has the same position in all of them.
 	left := draw.Crop(all, 0, -column-vg.Points(14), 0, 0)
 	for i, c := range plot.Align(plots, draw.Tiles{Rows: len(plots), Cols: 1}, left) {
 		plots[i][0].Draw(c[0])
@@ -80,7 +79,7 @@ func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []
 	return writePNG(path, canvas)
 }
 
-// addPanel adds the lines, the first on top of the others, and above them the events.
+// addPanel adds the lines, with the first on top, and above them the events.
 func addPanel(p *plot.Plot, legend *plot.Legend, x []float64, panel Panel, events []Events) {
 	most := 0.0
 	styles := make([]*plotter.Line, len(panel.Lines))

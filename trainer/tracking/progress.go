@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	redrawInterval = 100 * time.Millisecond // as fast as a reader follows
+	redrawInterval = 100 * time.Millisecond // as fast as a reader can follow
 	plainInterval  = 10 * time.Second
 	returnWindow   = 100 // episodes, as Stable-Baselines3's stats_window_size
-	barWidth       = 20  // characters; narrower where the terminal is
+	barWidth       = 20  // characters; fewer on a narrower terminal
 )
 
 // ProgressBarConfig configures a ProgressBar.
 type ProgressBarConfig struct {
 	Out      io.Writer        // default os.Stderr
 	Total    int64            // timesteps of the whole run; 0 if unknown
-	Start    int64            // timesteps done before, in a resumed run; default 0
-	Terminal bool             // whether Out takes control characters; see IsTerminal
+	Start    int64            // timesteps of earlier processes, in a resumed run; default 0
+	Terminal bool             // whether Out accepts control characters; see IsTerminal
 	Quiet    bool             // show nothing
 	Now      func() time.Time // default time.Now
 }
 
-// ProgressBar shows a training's progress: timesteps done and in all, timesteps per second, the
-// mean return of the last 100 episodes, and the time left. On a terminal it redraws one line;
-// elsewhere it prints a plain line every ten seconds. It is safe for concurrent use.
+// ProgressBar shows a training's progress: timesteps so far and in total, timesteps per second, the mean return
+// of the last 100 episodes, and the remaining time. On a terminal it redraws one line; elsewhere it prints a
+// plain line every ten seconds. It is safe for concurrent use.
 //
-// A ProgressBar is also an io.Writer that prints above the bar, so that a log to the same terminal
-// does not break the line. It ignores errors of Out, except in Write.
+// A ProgressBar is also an io.Writer that prints above the bar, so that a log on the same terminal does not
+// break the line. It ignores errors of Out, except in Write.
 type ProgressBar struct {
 	cfg ProgressBarConfig
 
@@ -43,14 +43,14 @@ type ProgressBar struct {
 	begun   time.Time
 	shown   time.Time
 	step    int64
-	returns [returnWindow]float64 // ring of the last returns
-	count   int                   // of all returns
+	returns [returnWindow]float64 // ring buffer of the last returns
+	count   int                   // number of all returns
 	closed  bool
 }
 
 var _ io.WriteCloser = (*ProgressBar)(nil)
 
-// IsTerminal reports whether w is a file that is a terminal.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -87,7 +87,7 @@ func (p *ProgressBar) Episode(ret float64) {
 	p.count++
 }
 
-// Update sets the timesteps done, Start included, and shows them when a redraw is due.
+// Update sets the timesteps so far, including Start, and shows them when a redraw is due.
 func (p *ProgressBar) Update(step int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *ProgressBar) Update(step int64) {
 	}
 }
 
-// Close shows the final state, with the time elapsed in place of the time left.
+// Close shows the final state, with the elapsed time instead of the remaining time.
 func (p *ProgressBar) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *ProgressBar) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// draw shows the present state.
+// draw shows the current state.
 func (p *ProgressBar) draw() {
 	if p.cfg.Quiet {
 		return
@@ -144,11 +144,11 @@ func (p *ProgressBar) draw() {
 		_, _ = fmt.Fprintln(p.cfg.Out, p.status(true))
 		return
 	}
-	p.bar.Describe(p.status(false)) // redraws at all times, Set64 only if the percentage is new
+	p.bar.Describe(p.status(false)) // always redraws; Set64 does so only if the percentage has changed
 	_ = p.bar.Set64(min(p.step, p.cfg.Total))
 }
 
-// status returns the line of text. percent is false if the bar shows the percentage.
+// status returns the line of text, with the percentage if percent is set.
 func (p *ProgressBar) status(percent bool) string {
 	var b strings.Builder
 	b.WriteString(shortCount(p.step))
@@ -180,9 +180,9 @@ func (p *ProgressBar) status(percent bool) string {
 	return b.String()
 }
 
-const maxLeft = 1000 * time.Hour // a longer forecast says nothing, and may not fit a Duration
+const maxLeft = 1000 * time.Hour // a longer forecast is useless, and may not fit into a Duration
 
-// shortCount returns n in a few characters, with k for thousands and M for millions.
+// shortCount formats n in a few characters, with k for thousands and M for millions.
 func shortCount(n int64) string {
 	switch {
 	case n < 10_000:

@@ -15,23 +15,23 @@ import (
 	"strings"
 )
 
-// errNoHeader is returned by openSheet for a file that ends before its header does, as after a
-// crash right after its creation.
+// errNoHeader is returned by openSheet for a file that ends before its header does, as after a crash right
+// after its creation.
 var errNoHeader = errors.New("no header")
 
-// sheet is a CSV file to which rows are appended and whose header grows as columns appear.
+// sheet is a CSV file to which rows are appended, and whose header grows as columns appear.
 type sheet struct {
 	path     string
-	preamble string // the line before the header, newline included, or empty
+	preamble string // the line before the header, with its newline; may be empty
 	columns  []string
 	index    map[string]int
-	file     *os.File // at its end
+	file     *os.File // positioned at its end
 	buf      bytes.Buffer
 	row      []string
 	err      error // the first failed write, after which the last line may be incomplete
 }
 
-// createSheet creates the file, or empties it, and writes its header.
+// createSheet creates or truncates the file, and writes its header.
 func createSheet(path, preamble string, columns []string) (*sheet, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("create %s: %w", path, err)
@@ -45,8 +45,8 @@ func createSheet(path, preamble string, columns []string) (*sheet, error) {
 	return s, nil
 }
 
-// resumeSheet opens an existing file and drops the rows whose cell in the column stepColumn is
-// above step. If there is nothing to resume, its error is fs.ErrNotExist or errNoHeader.
+// resumeSheet opens an existing file and drops the rows whose cell in the column stepColumn exceeds step. If
+// there is nothing to resume, its error is fs.ErrNotExist or errNoHeader.
 func resumeSheet(path, stepColumn string, step int64) (*sheet, error) {
 	old, err := openSheet(path)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *sheet) setColumns(columns []string) {
 	s.row = make([]string, len(columns))
 }
 
-// append writes a row with the given cells under the given columns, empty under all others.
-// New columns are added at the right, in the given order.
+// append writes a row with the given cells under the given columns, and empty cells under all others. It adds
+// new columns at the right, in the given order.
 func (s *sheet) append(columns, cells []string) error {
 	if s.err != nil {
 		return s.err
@@ -147,10 +147,10 @@ func (s *sheet) grow(columns []string) error {
 	return err
 }
 
-// replace writes a file with the sheet's header and the rows that body writes, renames it over the
-// old file, and appends to it from then on. It closes old, from which body may read, and which is nil for a new sheet.
+// replace writes a file with the sheet's header and the rows that body writes, renames it over the old file,
+// and appends to it from then on. It closes old, from which body may read; old is nil for a new sheet.
 func (s *sheet) replace(old *oldSheet, body func(*csv.Writer) error) error {
-	temp := filepath.Join(filepath.Dir(s.path), "."+filepath.Base(s.path)+".tmp") // models.SweepTemporary finds it after a kill
+	temp := filepath.Join(filepath.Dir(s.path), "."+filepath.Base(s.path)+".tmp") // models.SweepTemporary removes it after a kill
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
@@ -159,12 +159,12 @@ func (s *sheet) replace(old *oldSheet, body func(*csv.Writer) error) error {
 		_ = os.Remove(temp)
 		return err
 	}
-	// Windows renames no file that is open, and none over one.
+	// Windows can neither rename an open file nor replace one.
 	if old != nil {
 		_ = old.file.Close()
 	}
 	if s.file != nil {
-		_ = s.file.Close() // without a buffer: nothing is left to write
+		_ = s.file.Close() // unbuffered, so that nothing is left to write
 	}
 	if err = os.Rename(temp, s.path); err != nil {
 		_ = os.Remove(temp)
@@ -203,8 +203,8 @@ type oldSheet struct {
 	rows     *csv.Reader
 }
 
-// openSheet opens a file and reads its preamble and header. It drops a last line without a newline:
-// a crash cut that row short, and it might parse as other numbers.
+// openSheet opens a file and reads its preamble and header. It drops a last line without a newline, which a
+// crash has truncated and which might parse as other numbers.
 func openSheet(path string) (*oldSheet, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -275,8 +275,7 @@ func completeLength(file *os.File) (int64, error) {
 	return 0, nil
 }
 
-// formatCell formats whole numbers without an exponent, and NaN and infinities as pandas reads
-// them.
+// formatCell formats whole numbers without an exponent, and NaN and infinities in the form that pandas reads.
 func formatCell(v float64) string {
 	switch {
 	case math.IsNaN(v):

@@ -13,11 +13,11 @@ const Level = 0.95
 // Estimate is a mean with its 95 % confidence interval.
 type Estimate struct {
 	Mean float64 `json:"mean"`
-	Low  float64 `json:"low"`  // NaN where the sample is too small for an interval
-	High float64 `json:"high"` // likewise
+	Low  float64 `json:"low"`  // NaN if the sample is too small for an interval
+	High float64 `json:"high"` // NaN if the sample is too small for an interval
 }
 
-// Mean returns the arithmetic mean of x, NaN if x is empty.
+// Mean returns the arithmetic mean of x, or NaN if x is empty.
 func Mean(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
@@ -29,7 +29,7 @@ func Mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// Std returns the sample standard deviation of x (divisor n-1), NaN for fewer than two values.
+// Std returns the sample standard deviation of x (divisor n-1), or NaN for fewer than two values.
 func Std(x []float64) float64 {
 	if len(x) < 2 {
 		return math.NaN()
@@ -56,9 +56,8 @@ func StudentT(x []float64) Estimate {
 	return Estimate{mean, mean - half, mean + half}
 }
 
-// PairedDifference returns the mean of a[i]-b[i] with its 95 % interval by Student's t. a[i] and
-// b[i] are of episodes with the same seed, so that influences on both policies cancel. It panics if
-// the lengths differ.
+// PairedDifference returns the mean of a[i]-b[i] with its 95 % interval by Student's t. a[i] and b[i] belong to
+// episodes with the same seed, so that influences on both policies cancel. It panics if the lengths differ.
 func PairedDifference(a, b []float64) Estimate { return StudentT(differences(a, b)) }
 
 func differences(a, b []float64) []float64 {
@@ -72,8 +71,8 @@ func differences(a, b []float64) []float64 {
 	return d
 }
 
-// Deviation returns the standard deviation with divisor n, as NumPy and Stable-Baselines3 do; it is
-// 0 for one episode.
+// Deviation returns the standard deviation with divisor n, as in NumPy and Stable-Baselines3; it is 0 for one
+// episode.
 func Deviation(x []float64) float64 {
 	mean, sum := Mean(x), 0.0
 	for _, v := range x {

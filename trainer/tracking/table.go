@@ -22,14 +22,13 @@ type Column struct {
 	Align Align
 }
 
-// Table is a table of text that can be written in three forms. The zero value has no columns.
+// Table is a text table with three output formats. The zero value has no columns.
 type Table struct {
 	Columns []Column
 	Rows    [][]string // each of len(Columns) cells
 }
 
-// NewTable returns a table without rows. A name that begins with ">" stands for a right-aligned
-// column, whose name lacks the ">".
+// NewTable returns a table without rows. A leading ">" in a name right-aligns the column, and is removed.
 func NewTable(names ...string) *Table {
 	t := &Table{}
 	for _, name := range names {
@@ -50,8 +49,8 @@ func (t *Table) Append(cells ...string) {
 	t.Rows = append(t.Rows, cells)
 }
 
-// WriteText writes the table in columns two spaces apart, under a ruled header. A line break
-// in a cell becomes a space.
+// WriteText writes the table in columns two spaces apart, with a rule under the header. A line break in a cell
+// becomes a space.
 func (t *Table) WriteText(w io.Writer) error {
 	flat := strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 	names, rows, widths := t.layout(flat)
@@ -69,8 +68,8 @@ func (t *Table) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteMarkdown writes the table as GitHub Flavored Markdown. It pads the columns, so that the
-// source is readable too. A line break in a cell becomes <br>, a bar is escaped.
+// WriteMarkdown writes the table as GitHub Flavored Markdown, with padded columns, so that the source is
+// readable too. A line break in a cell becomes <br>; a bar is escaped.
 func (t *Table) WriteMarkdown(w io.Writer) error {
 	escape := strings.NewReplacer("|", `\|`, "\r\n", "<br>", "\n", "<br>", "\r", "<br>")
 	names, rows, widths := t.layout(escape)
@@ -94,7 +93,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// WriteCSV writes the table by RFC 4180, though with bare newlines, header first.
+// WriteCSV writes the table, header first, as in RFC 4180 but with bare newlines.
 func (t *Table) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	if err := c.Write(t.names()); err != nil {
@@ -111,8 +110,7 @@ func (t *Table) names() []string {
 	return names
 }
 
-// layout returns the header and the rows with r applied, and the width of each column in
-// characters.
+// layout returns the header and the rows after replacements by r, and the width of each column in characters.
 func (t *Table) layout(r *strings.Replacer) (names []string, rows [][]string, widths []int) {
 	apply := func(cells []string) []string {
 		out := make([]string, len(cells))

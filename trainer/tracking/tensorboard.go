@@ -47,8 +47,8 @@ var (
 	writerCount atomic.Int64 // distinguishes the files of one process
 )
 
-// EventWriter writes scalars to a TensorBoard event file. It is not safe for concurrent use. Flush
-// and Close write its buffer to the file, and so does a full buffer.
+// EventWriter writes scalars to a TensorBoard event file. It is not safe for concurrent use. Flush, Close and a
+// full buffer write its buffer to the file.
 type EventWriter struct {
 	file *os.File
 	w    *bufio.Writer
@@ -56,8 +56,8 @@ type EventWriter struct {
 	buf  []byte
 }
 
-// NewEventWriter creates a new event file in folder, and the folder if need be. now gives the wall
-// time of each event and of the file's name; nil means time.Now.
+// NewEventWriter creates a new event file in folder, and the folder if necessary. now returns the wall time of
+// each event and of the file's name; nil means time.Now.
 func NewEventWriter(folder string, now func() time.Time) (*EventWriter, error) {
 	if now == nil {
 		now = time.Now
@@ -89,9 +89,8 @@ func NewEventWriter(folder string, now func() time.Time) (*EventWriter, error) {
 	return w, nil
 }
 
-// ResumeEventWriter is NewEventWriter for a run that resumes from a checkpoint at timestep step.
-// Its file begins with a mark that makes TensorBoard discard points of later timesteps in the
-// folder's earlier files.
+// ResumeEventWriter is NewEventWriter for a run that resumes from a checkpoint at timestep step. Its file
+// begins with a mark that makes TensorBoard discard points of later timesteps in the folder's earlier files.
 func ResumeEventWriter(folder string, step int64, now func() time.Time) (*EventWriter, error) {
 	w, err := NewEventWriter(folder, now)
 	if err != nil {
@@ -109,8 +108,8 @@ func ResumeEventWriter(folder string, step int64, now func() time.Time) (*EventW
 	return w, nil
 }
 
-// nextStamp returns unix or, if that is larger, one more than the greatest stamp among folder's
-// event files: TensorBoard reads the files of a folder in the order of their names.
+// nextStamp returns unix or, if that is larger, one more than the largest stamp among folder's event files,
+// because TensorBoard reads the files of a folder in name order.
 func nextStamp(folder string, unix int64) (int64, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -129,8 +128,8 @@ func nextStamp(folder string, unix int64) (int64, error) {
 	return unix, nil
 }
 
-// Scalars writes one event with the scalars at the timestep step, tags in sorted order. Values
-// are stored as float32, as the format has it. An empty map writes nothing.
+// Scalars writes one event with the scalars at the timestep step, tags in sorted order. The format stores
+// values as float32. An empty map writes nothing.
 func (w *EventWriter) Scalars(step int64, values map[string]float64) error {
 	if len(values) == 0 {
 		return nil
@@ -167,7 +166,7 @@ func (w *EventWriter) Close() error {
 	return err
 }
 
-// begin returns the writer's buffer holding an event's wall time and step.
+// begin returns the writer's buffer with an event's wall time and step.
 func (w *EventWriter) begin(step int64) []byte {
 	wall := float64(w.now().UnixNano()) / 1e9
 	b := protowire.AppendTag(w.buf[:0], eventWallTime, protowire.Fixed64Type)
@@ -203,8 +202,7 @@ func writeRecord(w io.Writer, payload []byte) error {
 	return nil
 }
 
-// maskedCRC returns the CRC-32C of b, rotated and offset so that a CRC may itself be covered
-// by a CRC.
+// maskedCRC returns the CRC-32C of b, rotated and offset, so that a CRC may itself be part of a CRC's data.
 func maskedCRC(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8

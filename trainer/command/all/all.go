@@ -21,8 +21,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/command/vpa"
 )
 
-// New returns the root command, whose environments are those that are registered. The command serve is the program
-// server, so that a Python wheel holds one program.
+// New returns the root command for the registered environments. Its command serve is the program server, so
+// that a Python wheel needs only one program.
 func New() *cobra.Command {
 	return cli.NewRoot(append(core.Commands(), reproduce.New(), data.New(), tune.New(), podsched.New(core.TrainCommand), vpa.New(), lra.New(), gang.New(), kwok.New(),
 		server.New("serve"))...)

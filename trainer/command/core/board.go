@@ -16,15 +16,15 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// boardConfig are the arguments of board.
+// boardConfig holds the arguments of board.
 type boardConfig struct {
 	board.Config
 	listen, tokenFile string
 
-	begin func(ctx context.Context, page *board.Server) (fragment string, err error) // of the address; nil begins nothing
+	begin func(ctx context.Context, page *board.Server) (fragment string, err error) // returns the fragment of the address; nil starts no episode
 }
 
-// boardAddress is where the page is, unless --listen says otherwise.
+// boardAddress is the address of the page, unless --listen names another.
 const boardAddress = "127.0.0.1:6007"
 
 func newBoard() *cobra.Command {
@@ -110,7 +110,7 @@ func openForBoard(ctx context.Context, v *envs.Vec, name string, seed uint64) (a
 	}
 	_, p, closePolicy, err := play.OpenPolicy(ctx, v, c)
 	if m, ok := p.(*play.Model); ok {
-		p = m.Policy // which gives scores, if its algorithm does
+		p = m.Policy // its scores, if its algorithm has any
 	}
 	return p, closePolicy, err
 }

@@ -23,11 +23,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// maxPretrained is how many bytes a model with a card may have.
+// maxPretrained is the maximum size in bytes of a model with a card.
 const maxPretrained = 1 << 20
 
-// trainingOnly are prefixes of tensors that only a training needs. Others stay, as a policy may
-// need them to act.
+// trainingOnly lists prefixes of tensors that only a training needs. A policy may need the other tensors to
+// act.
 var trainingOnly = []string{
 	models.OptimizerPrefix, models.StatePrefix + "envs", models.StatePrefix + "ep_", models.StatePrefix + "rng",
 	models.StatePrefix + "target.", models.StatePrefix + "replay", models.StatePrefix + "lstm", run.TrainingTensor,
@@ -85,7 +85,7 @@ how they were trained and on what data. make pretrained does it for models/pretr
 	return cmd
 }
 
-// publish writes the model without what only its training needs, and returns its new folder.
+// publish writes the model without the tensors that only its training needs, and returns its new folder.
 func publish(path, dir string) (string, error) {
 	f, err := models.ReadFile(path)
 	if err != nil {
@@ -124,8 +124,8 @@ func publish(path, dir string) (string, error) {
 	})
 }
 
-// checkPublic reports an option of the model's environment that names files, which those who
-// get the model lack.
+// checkPublic returns an error for an option of the model's environment that names a file: users of the model
+// do not have the file.
 func checkPublic(meta models.Checkpoint) error {
 	spec, err := envs.Lookup(meta.Env)
 	if err != nil {
@@ -143,8 +143,7 @@ func checkPublic(meta models.Checkpoint) error {
 	return nil
 }
 
-// commandOf returns the command that began the training in a log folder, or "" where the
-// folder is none.
+// commandOf returns the command that started the training in a log folder, or "" if the folder is not one.
 func commandOf(folder string) (string, error) {
 	a, err := run.ReadArgs(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,8 +152,8 @@ func commandOf(folder string) (string, error) {
 	return a.Command, err
 }
 
-// withoutDefaults returns the options that differ from the environment's defaults: one that a
-// command names all the same makes no other environment.
+// withoutDefaults returns the options that differ from the environment's defaults. An option with its default
+// value makes no other environment.
 func withoutDefaults(id string, kwargs map[string]any) (map[string]any, error) {
 	spec, err := envs.Lookup(id)
 	if err != nil {
@@ -208,7 +207,7 @@ func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) 
 	return path, models.WriteFileAtomic(path, card.write)
 }
 
-// card holds the contents of a card.
+// card is the content of a card.
 type card struct {
 	folder     string
 	spec       *envs.Spec
@@ -257,7 +256,7 @@ func (c *card) write(w io.Writer) error {
 		ew.err = c.scores().WriteMarkdown(ew)
 	}
 	ew.printf("\n")
-	for _, v := range res.Verdict[:len(c.models)] { // without their mean, as the algorithms differ
+	for _, v := range res.Verdict[:len(c.models)] { // without their mean, because the algorithms differ
 		ew.printf("- %s\n", v)
 	}
 	for _, v := range res.Verdict[len(res.Verdict)-len(res.States):] {
@@ -285,11 +284,11 @@ func (c *card) write(w io.Writer) error {
 	return ew.err
 }
 
-// writeUse says how to play the models, and with which options of the environment.
+// writeUse describes how to play the models, and with which options of the environment.
 func (c *card) writeUse(ew *errWriter) {
 	path := func(m cardModel) string { return filepath.ToSlash(filepath.Join(c.folder, m.file)) }
-	var dense []string // the others score nodes with shared layers
-	export := ""       // the first that ONNX and Stable-Baselines3 can have: without such layers and LSTMs
+	var dense []string // the other models score nodes with shared layers
+	export := ""       // the first model that ONNX and Stable-Baselines3 support: without such layers and LSTMs
 	for _, m := range c.models {
 		if m.meta.Spec.Nodes != nil {
 			continue
@@ -315,7 +314,7 @@ func (c *card) writeUse(ew *errWriter) {
 	}
 }
 
-// scores is the table of the comparison, best first.
+// scores returns the table of the comparison, best first.
 func (c *card) scores() *tracking.Table {
 	res := c.comparison
 	decimals := res.Decimals()
@@ -350,7 +349,7 @@ func kwargsText(kwargs map[string]any) string {
 	return strings.Join(words, " ")
 }
 
-// errWriter keeps the first error of a row of writes.
+// errWriter keeps the first error of several writes.
 type errWriter struct {
 	w   io.Writer
 	err error

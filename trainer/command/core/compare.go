@@ -65,7 +65,7 @@ Oracles know what no agent can, so verdicts leave them out. Not every oracle is 
 	return cmd
 }
 
-// comparisonFiles names the files to write; those that are "" are not written.
+// comparisonFiles holds the paths of the files to write; an empty path writes none.
 type comparisonFiles struct{ plot, csv, episodes string }
 
 // write writes the files.
@@ -88,9 +88,9 @@ func (f comparisonFiles) write(res *play.Comparison) error {
 	return nil
 }
 
-// compare compares, writes the files, and prints the table, or JSON. trained is the
-// result of a training before it, to which JSON adds the comparison, or nil. Of an interrupted
-// comparison it reports the policies that have played, and returns the interrupt.
+// compare runs the comparison, writes the files, and prints the table or JSON. If trained, the result of a
+// training, is not nil, the JSON adds the comparison to it. If the comparison is interrupted, compare reports
+// the policies that have played, and returns the interrupt.
 func compare(cmd *cobra.Command, c play.CompareConfig, files comparisonFiles, trained any) error {
 	res, err := play.Compare(cmd.Context(), c)
 	if err != nil && (res == nil || len(res.Rows) == 0) {
@@ -115,7 +115,7 @@ func reportComparison(cmd *cobra.Command, res *play.Comparison, files comparison
 	}
 	var all map[string]any
 	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber() // a float64 has no room for every seed
+	dec.UseNumber() // a float64 cannot hold every seed
 	if err := dec.Decode(&all); err != nil {
 		return err
 	}

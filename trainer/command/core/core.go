@@ -14,8 +14,8 @@ func Commands() []*cobra.Command {
 	return []*cobra.Command{train, newEval(), newCompare(), newEnvs(), newEnjoy(), newExport(), newRecord(), newLearning(), newCard(), newBoard()}
 }
 
-// addPolicyFlags adds the flags that say which policy plays in which environment. The function that it
-// returns checks them and reads the options, once they are parsed.
+// addPolicyFlags adds the flags that select a policy and an environment. The returned function checks the
+// parsed flags and reads the options.
 func addPolicyFlags(cmd *cobra.Command, c *play.Config) func() error {
 	var kwargs, evalKwargs []string
 	f := cmd.Flags()

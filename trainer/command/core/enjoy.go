@@ -23,27 +23,27 @@ import (
 // modeANSI is the render mode for terminals.
 const modeANSI = "ansi"
 
-// clearScreen moves a terminal's cursor to its corner and clears what was there.
+// clearScreen moves a terminal's cursor to the top left and clears the screen.
 const clearScreen = "\x1b[H\x1b[2J"
 
 // maxFPS keeps the time between frames above a terminal's own.
 const maxFPS = 1000
 
-// ansiRenderer is a vector that shows an environment as text, here or at a server.
+// ansiRenderer is a vector that renders an environment as text, here or at a server.
 type ansiRenderer interface {
 	RenderANSI(i int) (string, error)
 }
 
-// enjoyConfig are the arguments of enjoy.
+// enjoyConfig holds the arguments of enjoy.
 type enjoyConfig struct {
 	play.Config
-	fps      float64 // frames a second; 0 is as fast as possible
+	fps      float64 // frames per second; 0 is as fast as possible
 	noRender bool
-	board    bool   // in the browser, in place of the terminal
+	board    bool   // in the browser instead of the terminal
 	listen   string // address of the page
 }
 
-// enjoyResult is what `enjoy --json` prints.
+// enjoyResult is the JSON of `enjoy --json`.
 type enjoyResult struct {
 	Policy  string    `json:"policy"`
 	Env     string    `json:"env"`
@@ -98,7 +98,7 @@ func newEnjoy() *cobra.Command {
 	return cmd
 }
 
-// onBoard serves the page of trainer board with an episode begun, until ctx ends.
+// onBoard serves the page of trainer board with a started episode, until ctx ends.
 func (c *enjoyConfig) onBoard(ctx context.Context, ready func(url string)) error {
 	if len(c.URLs) > 0 {
 		return errors.New("--board plays in this process, not at --url")
@@ -108,7 +108,7 @@ func (c *enjoyConfig) onBoard(ctx context.Context, ready func(url string)) error
 		return err
 	}
 	b := boardConfig{listen: c.listen}
-	b.AllowControl = true // it plays anyway
+	b.AllowControl = true // it plays without one
 	policy := c.Baseline
 	if c.Model != "" {
 		policy, b.Models = c.Model, []string{c.Model}
@@ -127,7 +127,7 @@ func (c *enjoyConfig) onBoard(ctx context.Context, ready func(url string)) error
 	return b.serve(ctx, ready)
 }
 
-// enjoy plays episode after episode and shows each step on w.
+// enjoy plays one episode after another and shows each step on w.
 func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error) {
 	spec, kwargs, err := c.PlayedEnv(ctx)
 	if err != nil {
@@ -136,13 +136,13 @@ func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error
 	if !c.noRender && !slices.Contains(spec.RenderModes, modeANSI) {
 		return nil, fmt.Errorf("%s has the render modes %v, not %s: --no-render plays it unseen", spec.ID, spec.RenderModes, modeANSI)
 	}
-	// Without autoreset, so that the last state of an episode is visible.
+	// Without autoreset, so that the last state of an episode stays visible.
 	v, err := play.OpenEnvs(ctx, spec, 1, envs.VecOptions{Options: kwargs, Autoreset: envs.Disabled}, c.URLs)
 	if err != nil {
 		return nil, err
 	}
 	defer v.Close()
-	r, _ := v.(ansiRenderer) // every vector is one
+	r, _ := v.(ansiRenderer) // every vector implements it
 	v = c.Follow(ctx, v)
 	name, policy, closePolicy, err := play.OpenPolicy(ctx, v, c.Config)
 	if err != nil {
@@ -167,7 +167,7 @@ func enjoy(ctx context.Context, c enjoyConfig, w io.Writer) (*enjoyResult, error
 	return res, nil
 }
 
-// outcome returns the result of an action as text, or that there was none yet.
+// outcome returns the result of an action as text, or says that there was no action yet.
 func outcome(b *envs.Batch, action []float32) string {
 	if action == nil {
 		return "start"
@@ -176,7 +176,7 @@ func outcome(b *envs.Batch, action []float32) string {
 		b.EpisodeLength[0], actionText(action), b.Reward[0], b.EpisodeReturn[0], endText(b))
 }
 
-// actionText writes an action: whole numbers as such.
+// actionText formats an action. It prints whole numbers without decimals.
 func actionText(action []float32) string {
 	words := make([]string, len(action))
 	for i, a := range action {
@@ -198,7 +198,7 @@ func endText(b *envs.Batch) string {
 	return ""
 }
 
-// screen shows frames: in place on a terminal, one after another elsewhere.
+// screen shows frames: in place on a terminal, one below another elsewhere.
 type screen struct {
 	w        io.Writer
 	off      bool

@@ -18,7 +18,7 @@ import (
 type envDescription struct {
 	ID               string            `json:"id"`
 	Doc              string            `json:"doc"`
-	ObservationSpace space.Description `json:"observation_space"` // with default options
+	ObservationSpace space.Description `json:"observation_space"` // with the default options
 	ActionSpace      space.Description `json:"action_space"`
 	Features         []featureDoc      `json:"features"` // of each element of an observation
 	MaxEpisodeSteps  int               `json:"max_episode_steps"`
@@ -42,7 +42,7 @@ type baselineDoc struct {
 	Doc    string `json:"doc"`
 	Oracle bool   `json:"oracle"`
 
-	StandsFor  string         `json:"stands_for,omitempty"` // with tuned values: the name with parameters
+	StandsFor  string         `json:"stands_for,omitempty"` // with tuned values: its name with parameters
 	Parameters []parameterDoc `json:"parameters,omitempty"`
 }
 
@@ -165,7 +165,7 @@ type parameterDoc struct {
 	Type    string   `json:"type"`
 	Default any      `json:"default"`
 	Doc     string   `json:"doc"`
-	Low     *float64 `json:"low,omitempty"` // where tuning searches
+	Low     *float64 `json:"low,omitempty"` // range in which tuning searches
 	High    *float64 `json:"high,omitempty"`
 	Log     bool     `json:"log,omitempty"`
 	Choices []string `json:"choices,omitempty"`
@@ -183,7 +183,7 @@ func parameterDocs(b *envs.Baseline) []parameterDoc {
 	return docs
 }
 
-// printParameters lists the parameters of baselines that have some.
+// printParameters lists the parameters of the baselines that have any.
 func printParameters(w io.Writer, baselines []baselineDoc) error {
 	t, any := tracking.NewTable("baseline", "parameter", "type", "default", "tuned in", "what"), false
 	for _, b := range baselines {
@@ -203,8 +203,8 @@ func printParameters(w io.Writer, baselines []baselineDoc) error {
 	return t.WriteText(w)
 }
 
-// observationElements returns index, name and bounds of each element of an observation. Of a part of
-// rows, the first row stands for all.
+// observationElements returns the index, name and bounds of each element of an observation. For a part with
+// several rows, the first row represents all.
 func observationElements(d envDescription) [][4]string {
 	boxes := []space.Description{d.ObservationSpace}
 	if d.ObservationSpace.Kind == "dict" {
@@ -231,7 +231,7 @@ func observationElements(d envDescription) [][4]string {
 	return elements
 }
 
-// shortSpace writes a space as Gymnasium prints it, without bounds.
+// shortSpace formats a space as Gymnasium does, without bounds.
 func shortSpace(d space.Description) string {
 	switch d.Kind {
 	case "box":

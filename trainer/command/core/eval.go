@@ -16,30 +16,30 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// evalResult is what `eval --json` prints.
+// evalResult is the JSON of `eval --json`.
 type evalResult struct {
 	Policy    string               `json:"policy"`
 	Env       string               `json:"env"`
 	EnvKwargs map[string]any       `json:"env_kwargs"`
 	URLs      []string             `json:"urls,omitempty"`
-	Verified  bool                 `json:"verified,omitempty"` // equal bit for bit in process
+	Verified  bool                 `json:"verified,omitempty"` // equal bit for bit when played in this process
 	Episodes  int                  `json:"episodes"`
 	Seed      uint64               `json:"seed"`
 	Mean      float64              `json:"mean"`
 	Std       float64              `json:"std"`
 	Returns   []float64            `json:"returns"`
 	Lengths   []int64              `json:"lengths"`
-	Metrics   map[string][]float64 `json:"metrics"` // of each episode
+	Metrics   map[string][]float64 `json:"metrics"` // return of each episode
 
 	metrics []envs.Metric
-	played  string // how many episodes of which instances
+	played  string // number of episodes and their instances
 }
 
-// evalConfig are the arguments of eval.
+// evalConfig holds the arguments of eval.
 type evalConfig struct {
 	play.Config
 	verify bool
-	plot   string // PNG to draw the first episode to; empty: none
+	plot   string // path of the PNG file of the first episode; empty: none
 }
 
 func newEval() *cobra.Command {
@@ -87,7 +87,7 @@ func newEval() *cobra.Command {
 	return cmd
 }
 
-// evaluate plays the policy, on the servers if there are some.
+// evaluate plays the policy, on the servers if there are any.
 func evaluate(ctx context.Context, c evalConfig) (*evalResult, error) {
 	spec, kwargs, err := c.PlayedEnv(ctx)
 	if err != nil {

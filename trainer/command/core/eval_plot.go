@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// plotEpisode plays the first episode of an evaluation again, in this process, and draws it.
+// plotEpisode plays the first episode of an evaluation again, in this process, and plots it.
 func plotEpisode(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c play.Config, path string) error {
 	v, err := envs.NewVec(spec, 1, envs.VecOptions{Options: kwargs, Autoreset: envs.Disabled})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// exportResult is what `export --json` prints.
+// exportResult is the JSON of `export --json`.
 type exportResult struct {
 	Model   string   `json:"model"`
 	ONNX    string   `json:"onnx"`
@@ -110,8 +110,8 @@ func exportONNX(path, out string) (*exportResult, error) {
 	return res, nil
 }
 
-// onnxParts returns the parts of an observation that is a Dict; nil if it is none, or if the
-// network reads a choice of its elements.
+// onnxParts returns the parts of a Dict observation. It returns nil for other observations, and if the network
+// reads only some elements.
 func onnxParts(meta models.Checkpoint) ([]onnx.Part, error) {
 	var d space.Description
 	if err := json.Unmarshal([]byte(meta.ObservationSpace), &d); err != nil {
@@ -136,7 +136,7 @@ func onnxParts(meta models.Checkpoint) ([]onnx.Part, error) {
 	return parts, nil
 }
 
-// onnxScaling returns what the model at path does to observations; nil if nothing.
+// onnxScaling returns the model's scaling of observations, or nil if there is none.
 func onnxScaling(path string) (*onnx.Scaling, error) {
 	f, err := models.ReadFile(path)
 	if err != nil {
@@ -150,8 +150,7 @@ func onnxScaling(path string) (*onnx.Scaling, error) {
 	return &onnx.Scaling{Mean: mean, Std: std, Clip: clip}, nil
 }
 
-// onnxOutputs returns the outputs by the names of the field; a network that is none of ours
-// keeps its own.
+// onnxOutputs returns the outputs under the field's usual names. Networks of other kinds keep their own names.
 func onnxOutputs(spec models.Spec) []onnx.Output {
 	heads := onnx.Heads(spec)
 	switch values := policies.GivesActionValues(spec); {

@@ -9,13 +9,13 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// gate is a published result and the training that has to reach it.
+// gate is a published result and the training that must reach it.
 type gate struct {
 	name      string
 	algo, env string
-	conf      string // as run.ReadHyperparams takes it
+	conf      string // in the form of run.ReadHyperparams
 	bar       bar
-	seeds     seedRange // the gate's own where neither --seed nor --seeds is given; zero: theirs
+	seeds     seedRange // the gate's own seeds, used if neither --seed nor --seeds is given; zero: none
 }
 
 // seedRange is n random seeds from first on.
@@ -24,16 +24,16 @@ type seedRange struct {
 	n     int
 }
 
-// bar says what a gate asks of the trainings with different seeds.
+// bar is the criterion of a gate for the trainings with different seeds.
 type bar int
 
 const (
-	noBar    bar = iota // reported for comparison
-	evalBar             // the last policy's mean over held-out episodes
-	trainBar            // the mean of the last 100 episodes of training
+	noBar    bar = iota // none; reported for comparison
+	evalBar             // the last policy's mean return over held-out episodes
+	trainBar            // the mean return of the last 100 episodes of training
 )
 
-// solved is the mean return at which Gymnasium calls CartPole-v1 solved.
+// solved is the mean return at which Gymnasium considers CartPole-v1 solved.
 const solved = 475
 
 // published is CleanRL's PPO on CartPole-v1 after 500,000 steps, 490.04 ± 6.12: the mean of the
@@ -45,15 +45,15 @@ const cartPole = "classic/CartPole-v1"
 var gates = []gate{
 	{name: "PPO", algo: ppo.Algo, env: cartPole, bar: evalBar},
 	{name: "A2C", algo: a2c.Algo, env: cartPole, bar: evalBar},
-	// Neither the settings nor their number were chosen on these seeds.
+	// These seeds had no part in the choice of the settings or of their number.
 	{name: "DQN", algo: dqn.Algo, env: cartPole, bar: evalBar, seeds: seedRange{601, 20}},
 	{name: "DQN (soft target, double, 5 steps)", algo: dqn.Algo, env: cartPole, conf: "rl_zoo_soft", bar: noBar},
-	// Its gate is parity with Stable-Baselines3: tools/bench_dqn.py.
+	// Its gate is parity with Stable-Baselines3: see tools/bench_dqn.py.
 	{name: "DQN (RL Zoo)", algo: dqn.Algo, env: cartPole, conf: "rl_zoo", bar: noBar},
 	{name: "PPO (CleanRL)", algo: ppo.Algo, env: cartPole, conf: "cleanrl", bar: trainBar},
 }
 
-// reached returns how many trainings have a last policy that solves the environment.
+// reached returns the number of trainings whose last policy solves the environment.
 func reached(runs []learned) int {
 	n := 0
 	for _, r := range runs {
@@ -64,8 +64,8 @@ func reached(runs []learned) int {
 	return n
 }
 
-// verdict returns what the trainings reached, and whether that is enough: four of five seeds, and
-// the same share of other numbers.
+// verdict describes the trainings' result, and reports whether it passes: four of five seeds, or the same
+// fraction of another number.
 func (b bar) verdict(runs []learned) (what string, ok bool) {
 	switch b {
 	case evalBar:

@@ -23,11 +23,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// learningConfig are the arguments of `trainer learning`.
+// learningConfig holds the arguments of `trainer learning`.
 type learningConfig struct {
-	seed      uint64 // the first
+	seed      uint64 // the first seed
 	seeds     int
-	ownSeeds  bool // a gate that has seeds of its own is trained with those
+	ownSeeds  bool // a gate with seeds of its own uses those
 	episodes  int
 	jobs      int
 	logFolder string
@@ -36,7 +36,7 @@ type learningConfig struct {
 	plots     string
 }
 
-// errGate is wrapped by the error of a gate that is not reached.
+// errGate is wrapped by the error of a gate that was not reached.
 var errGate = errors.New("not reached")
 
 func newLearning() *cobra.Command {
@@ -82,8 +82,8 @@ func newLearning() *cobra.Command {
 	return cmd
 }
 
-// chooseGates returns the gates of the algorithms or names, or all. An argument has one of them, or several with
-// commas between them; there are names with a comma.
+// chooseGates returns the gates of the given algorithms or names, or all. An argument is one of them, or
+// several separated by commas. Some names contain a comma.
 func chooseGates(only []string) ([]gate, error) {
 	if len(only) == 0 {
 		return gates, nil
@@ -106,7 +106,7 @@ func chooseGates(only []string) ([]gate, error) {
 				missing = append(missing, w)
 			}
 		}
-		if len(missing) == len(words) { // perhaps one name with commas
+		if len(missing) == len(words) { // it may be one name with commas
 			missing = []string{arg}
 		}
 		if len(missing) > 0 {
@@ -129,14 +129,14 @@ func rowNames() string {
 type learned struct {
 	seed    uint64
 	curve   []run.Evaluation
-	train   float64 // mean of the last 100 episodes of training
+	train   float64 // mean return of the last 100 episodes of training
 	seconds float64
 }
 
 // last returns the mean return of the last policy.
 func (l *learned) last() float64 { return tracking.Mean(l.curve[len(l.curve)-1].Returns) }
 
-// trainAll trains for each gate with each seed, jobs at a time, and says on w how it goes.
+// trainAll trains for each gate with each seed, jobs at a time, and reports progress to w.
 func (c *learningConfig) trainAll(ctx context.Context, gates []gate, w io.Writer) ([][]learned, error) {
 	runs := make([][]learned, len(gates))
 	group, ctx := errgroup.WithContext(ctx)
@@ -171,7 +171,7 @@ func (c *learningConfig) trainAll(ctx context.Context, gates []gate, w io.Writer
 	return runs, err
 }
 
-// seedsOf returns the random seeds with which a gate is trained.
+// seedsOf returns the random seeds of a gate's trainings.
 func (c *learningConfig) seedsOf(g gate) seedRange {
 	if c.ownSeeds && g.seeds.n > 0 {
 		return g.seeds
@@ -179,7 +179,7 @@ func (c *learningConfig) seedsOf(g gate) seedRange {
 	return seedRange{c.seed, c.seeds}
 }
 
-// interrupted reports the trainings that are complete, and returns the interrupt.
+// interrupted reports the complete trainings, and returns the interrupt.
 func (c *learningConfig) interrupted(cmd *cobra.Command, chosen []gate, runs [][]learned) error {
 	var gates []gate
 	var complete [][]learned
@@ -194,7 +194,7 @@ func (c *learningConfig) interrupted(cmd *cobra.Command, chosen []gate, runs [][
 	var err error
 	if n > 0 {
 		if err = c.report(cmd, gates, complete); errors.Is(err, errGate) {
-			err = nil // of trainings that are missing, too
+			err = nil // includes missing trainings
 		}
 	}
 	return errors.Join(fmt.Errorf("%w: %d of %d trainings are complete, in %s; the same command starts over, and --only and --seed choose those that are missing",
@@ -233,8 +233,8 @@ func (c *learningConfig) trainOne(ctx context.Context, g gate, seed uint64) (lea
 	return learned{seed, r.Curve, train, time.Since(begun).Seconds()}, nil
 }
 
-// report prints the table and writes the files that were asked for. It returns an error that
-// wraps errGate if a gate is not reached.
+// report prints the table and writes the requested files. It returns an error that wraps errGate if a gate was
+// not reached.
 func (c *learningConfig) report(cmd *cobra.Command, gates []gate, runs [][]learned) error {
 	results := resultsOf(gates, runs)
 	table := resultTable(results)
@@ -272,17 +272,17 @@ func (c *learningConfig) report(cmd *cobra.Command, gates []gate, runs [][]learn
 	return nil
 }
 
-// learningResult is a row of the table, which `learning --json` prints.
+// learningResult is a row of the table, in the JSON of `learning --json`.
 type learningResult struct {
 	Training   string    `json:"training"`
 	Timesteps  int       `json:"timesteps"`
 	Returns    []float64 `json:"returns"`    // of the last policy, by seed
-	Mean       float64   `json:"mean"`       // of them
+	Mean       float64   `json:"mean"`       // over the seeds
 	TrainMean  float64   `json:"train_mean"` // of the last 100 episodes of each training
-	Seconds    float64   `json:"seconds"`    // of a training, in the mean
-	Reached    string    `json:"reached"`    // in words
-	OK         bool      `json:"ok"`         // the gate is reached, or there is none
-	Comparison bool      `json:"comparison"` // there is none
+	Seconds    float64   `json:"seconds"`    // of a training, on average
+	Reached    string    `json:"reached"`    // result of the gate, in words
+	OK         bool      `json:"ok"`         // the gate is reached, or has no criterion
+	Comparison bool      `json:"comparison"` // the gate has no criterion
 }
 
 func resultsOf(gates []gate, runs [][]learned) []learningResult {
@@ -334,8 +334,8 @@ func evaluationTable(gates []gate, runs [][]learned) *tracking.Table {
 	return t
 }
 
-// plotLearning draws a plot for each algorithm: of each of its gates the mean over the seeds,
-// with a band from the lowest to the highest.
+// plotLearning draws a plot for each algorithm. It shows the mean over the seeds of each gate, and a band from
+// the lowest to the highest seed.
 func plotLearning(folder string, gates []gate, runs [][]learned) error {
 	series := map[string][]tracking.Series{}
 	for i, g := range gates {

@@ -22,30 +22,29 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
-// recordSeed separates recorded episodes from those of training, of evaluations and of
-// comparisons.
+// recordSeed separates recorded episodes from those of training, evaluations and comparisons.
 const recordSeed = 750_000_000
 
-// recordResult is what `record --json` prints.
+// recordResult is the JSON of `record --json`.
 type recordResult struct {
 	File        string `json:"file,omitempty"`
 	Dataset     string `json:"dataset,omitempty"`
 	Env         string `json:"env"`
 	Policy      string `json:"policy"`
 	Transitions int    `json:"transitions"`
-	Episodes    int    `json:"episodes"` // that ended
+	Episodes    int    `json:"episodes"` // number that ended
 }
 
 // recording holds the arguments of `trainer record`.
 type recording struct {
 	env           string
-	options       map[string]any // of the environment
-	policy, model string         // one of them
-	epsilon       float64        // probability of a random action in place of the policy's
+	options       map[string]any // options of the environment
+	policy, model string         // either a model or a baseline
+	epsilon       float64        // probability of a random action instead of the policy's
 	steps         int
 	seed          uint64
-	urls          []string // of a server to play on; nil is in this process
-	out, dataset  string   // at least one of them
+	urls          []string // of a server to play on; nil plays in this process
+	out, dataset  string   // output files; at least one
 }
 
 func newRecord() *cobra.Command {
@@ -116,7 +115,7 @@ rewards, terminations, truncations, action_masks, next_action_masks.`,
 type recorder struct {
 	recording
 	v envs.VecEnv
-	// following is v, or carries out the whole choice of a baseline at a server.
+	// following is v, or applies a baseline's whole choice at a server.
 	following envs.VecEnv
 	player    agents.Policy
 	act       space.Space
@@ -202,14 +201,14 @@ func (r *recorder) play(ctx context.Context, res *recordResult) error {
 	return nil
 }
 
-// step appends a step from the batch b to the transitions.
+// step takes a step from the batch b and appends it to the transitions.
 func (r *recorder) step(ctx context.Context, b *envs.Batch) (*envs.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	action := make([]float32, r.act.Size())
 	random := r.epsilon > 0 && r.rng.Float64() < r.epsilon
-	if !random || r.model != "" { // a recurrent model sees every batch; a baseline's actions must be carried out
+	if !random || r.model != "" { // a recurrent model must see every batch; a baseline's actions must be taken
 		if err := r.player.Act(b, action); err != nil {
 			return nil, err
 		}

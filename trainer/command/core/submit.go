@@ -19,7 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/version"
 )
 
-// notSubmitted are flags that the workload's learner does not get as they are.
+// notSubmitted lists flags that the workload's learner does not get, or gets with another value.
 var notSubmitted = []string{"submit", "dry-run", "json", "log-folder", "conf-file"}
 
 // checkSubmit checks the flags beside --submit.
@@ -48,7 +48,7 @@ type submission struct {
 	training submit.Training
 }
 
-// readWorkload reads the file of --submit for the training that flags describe.
+// readWorkload reads the file of --submit for the training that the flags describe.
 func readWorkload(file string, flags *pflag.FlagSet, c *run.Config) (*submission, error) {
 	s := &submission{training: submit.Training{Algo: c.Algo, Env: c.Env, Version: version.Number}}
 	flags.Visit(func(f *pflag.Flag) {
@@ -66,7 +66,7 @@ func readWorkload(file string, flags *pflag.FlagSet, c *run.Config) (*submission
 	if conf := flags.Lookup("conf-file"); conf.Changed {
 		name := conf.Value.String()
 		text, err := os.ReadFile(name)
-		if err == nil { // else a published source
+		if err == nil { // otherwise conf is a published source
 			s.training.Files = map[string][]byte{filepath.Base(name): text}
 			name = path.Join(submit.FilesPath, filepath.Base(name))
 		}
@@ -82,7 +82,7 @@ func readWorkload(file string, flags *pflag.FlagSet, c *run.Config) (*submission
 	return s, nil
 }
 
-// submit carries the workload out: here, in a cluster, or on paper.
+// submit runs the workload here or in a cluster, or only prints it.
 func (s *submission) submit(cmd *cobra.Command, c *run.Config, dryRun bool) error {
 	if n := c.Params.NEnvs; n < int(*s.Servers) {
 		return fmt.Errorf("servers: %d, but n_envs is %d: want at least one environment for each", *s.Servers, n)

@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
-// TrainCommand returns the command train, and the arguments that it reads its flags into.
+// TrainCommand returns the command train, and the configuration that its flags set.
 func TrainCommand() (*cobra.Command, *run.Config) {
 	var c run.Config
 	var kwargs, evalKwargs, params []string
@@ -88,7 +88,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 					return err
 				}
 			}
-			var begun []uint64 // seeds of several trainings that are resumed
+			var begun []uint64 // seeds of several resumed trainings
 			if c.Resume != "" {
 				if begun, err = c.LoadCheckpoint(run.Changes{Given: cmd.Flags().Changed, Conf: file, Params: given}); err != nil {
 					return err
@@ -196,8 +196,8 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	return cmd, &c
 }
 
-// useDataset sets the environment from the dataset, unless the command line says which, and its options
-// that the command line does not give.
+// useDataset sets the environment and its options from the dataset, except for those that the command line
+// sets.
 func useDataset(c *run.Config, envGiven bool) error {
 	folder, err := minari.Folder(c.Dataset)
 	if err != nil {
@@ -217,7 +217,8 @@ func useDataset(c *run.Config, envGiven bool) error {
 	return nil
 }
 
-// checkRecorded reports recorded transitions that the algorithm does not learn from, or lacks.
+// checkRecorded returns an error for recorded transitions that the algorithm cannot use, or for missing ones
+// that it needs.
 func checkRecorded(c run.Config, algo algorithms.Algorithm) error {
 	switch given := c.Transitions != "" || c.Dataset != ""; {
 	case c.Transitions != "" && c.Dataset != "":

@@ -17,7 +17,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
-// train trains, compares with baselines on so many episodes unless that is 0, and prints the result.
+// train trains, then compares with baselines on the given number of episodes unless it is 0, and prints the
+// result.
 func train(cmd *cobra.Command, spec *envs.Spec, c run.Config, compare int) error {
 	ctx := cmd.Context()
 	start := time.Now()
@@ -59,8 +60,8 @@ func train(cmd *cobra.Command, spec *envs.Spec, c run.Config, compare int) error
 	return nil
 }
 
-// compareTrained compares models with every baseline in this process, as baselines look at the true
-// state, on held-out instances even where the training was evaluated on others. Its files go to the folder.
+// compareTrained compares models with every baseline, in this process, because baselines read the true state.
+// It plays held-out instances even if the training was evaluated on others. It writes its files to the folder.
 func compareTrained(cmd *cobra.Command, spec *envs.Spec, c run.Config, models []string, episodes int, folder string, trained any) error {
 	given := maps.Clone(c.EvalEnvKwargs)
 	maps.DeleteFunc(given, func(option string, _ any) bool { _, part := spec.HeldOut[option]; return part })
@@ -86,7 +87,7 @@ func printFiles(w io.Writer, r *run.Run) {
 	}
 }
 
-// trainSeeds trains once with each seed, jobs at one time, and prints a table of the trainings.
+// trainSeeds trains once with each seed, jobs at a time, and prints a table of the trainings.
 func trainSeeds(cmd *cobra.Command, spec *envs.Spec, c run.Config, seeds []uint64, jobs, compare int) error {
 	ctx := cmd.Context()
 	res, err := run.TrainSeeds(ctx, spec, c, seeds, jobs, cmd.ErrOrStderr())

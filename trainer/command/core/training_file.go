@@ -9,24 +9,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// useTrainingFile takes the flags of train from the file of --conf-file, if that describes a whole
-// training: a map of flags to values, with _ for -, that names the environment. Options and
-// hyperparameters are maps too. Flags of the command line come after those of the file, so that the
-// command line wins, and the training is that of a command line with both.
+// useTrainingFile sets the flags of train from the file of --conf-file, if it describes a whole training: a map
+// from flags to values, with _ for -, that names the environment. Options and hyperparameters are maps too.
+// Flags of the command line take precedence over those of the file. The training equals that of a command line
+// with both.
 func useTrainingFile(flags *pflag.FlagSet) error {
 	conf := flags.Lookup("conf-file")
 	path := conf.Value.String()
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil // a published source; without one, readHyperparams reports the error
+		return nil // conf is a published source; if it does not exist, readHyperparams reports the error
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil || len(root.Content) != 1 || root.Content[0].Kind != yaml.MappingNode {
-		return nil // as above
+		return nil // readHyperparams reports the error
 	}
 	pairs := root.Content[0].Content
 	if !hasKey(pairs, "env") {
-		return nil // hyperparameters
+		return nil // the file holds only hyperparameters
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		key, value := pairs[i], pairs[i+1]
@@ -42,7 +42,7 @@ func useTrainingFile(flags *pflag.FlagSet) error {
 	return conf.Value.Set("")
 }
 
-// setFlag sets a flag to a value of YAML. A list holds it before what was given.
+// setFlag sets a flag to a YAML value. In a list flag the value precedes the given ones.
 func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value *yaml.Node) error {
 	list, isList := f.Value.(pflag.SliceValue)
 	switch {
@@ -58,7 +58,7 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value *yaml.Node) error {
 		if len(all) == 0 {
 			return nil
 		}
-		if err := flags.Set(f.Name, all[0]); err != nil { // marks it as given
+		if err := flags.Set(f.Name, all[0]); err != nil { // marks the flag as given
 			return err
 		}
 		return list.Replace(append(all, given...))

@@ -67,7 +67,7 @@ is verified.`,
 	return cmd
 }
 
-// errWrong is the error of a folder that is not as the manifest says.
+// errWrong is the error of a folder that differs from the manifest.
 var errWrong = errors.New("not as the manifest says")
 
 func newCheck() *cobra.Command {
@@ -107,7 +107,7 @@ file that differs is an error. With --set, missing files of that set are one, to
 	return cmd
 }
 
-// writeReports prints a row for each data set, and one for each file that is wrong or missing in a set that is there.
+// writeReports prints a row for each data set, and a row for each wrong or missing file of an existing set.
 func writeReports(w io.Writer, reports []catalog.Report) error {
 	t := tracking.NewTable("set", "state", ">ok", ">recorded", ">unpinned", ">missing", ">differ")
 	var bad []string
@@ -129,7 +129,7 @@ func writeReports(w io.Writer, reports []catalog.Report) error {
 	return err
 }
 
-// verdict returns an error if a set is wrong, or one that must be complete is not, or none is there.
+// verdict returns an error if a set is wrong, if a set that must be complete is not, or if no set exists.
 func verdict(dir string, reports []catalog.Report, complete bool) error {
 	var bad []string
 	for _, r := range reports {

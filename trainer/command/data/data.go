@@ -1,5 +1,5 @@
-// Package data holds the commands below `trainer data`: which public data sets there are, and how to get, convert
-// and verify them.
+// Package data holds the commands below `trainer data`, which list, download, convert and verify public data
+// sets.
 package data
 
 import (
@@ -32,7 +32,7 @@ Each set keeps the licence of its owner, which list shows.`,
 	return cmd
 }
 
-// names returns the data sets of the arguments, or all.
+// sets returns the named data sets, or all.
 func sets(names []string) ([]catalog.Dataset, error) {
 	if len(names) == 0 {
 		return catalog.All(), nil
@@ -48,7 +48,7 @@ func sets(names []string) ([]catalog.Dataset, error) {
 	return some, nil
 }
 
-// folder returns the data folder: given, or that of other commands, or the one beside the working folder.
+// folder returns the data folder: the given one, or that of the other commands, or ../shared/data.
 func folder(given string) string {
 	if given == "" {
 		given = cli.DataFolder()

@@ -23,14 +23,14 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// fetchFlags are the arguments of `data fetch`.
+// fetchFlags holds the arguments of `data fetch`.
 type fetchFlags struct {
 	to, mirror, parts string
 	noConvert, force  bool
 	fetcher           fetch.Fetcher
 }
 
-// Fetched is a file in the JSON of `data fetch`.
+// fetched is a file in the JSON of `data fetch`.
 type fetched struct {
 	Set     string `json:"set"`
 	Path    string `json:"path"`
@@ -38,11 +38,11 @@ type fetched struct {
 	Status  string `json:"status"` // fetched, present or converted
 	Bytes   int64  `json:"bytes"`
 	SHA256  string `json:"sha256"`
-	Pinned  bool   `json:"pinned"` // the digest is that of the manifest
+	Pinned  bool   `json:"pinned"` // the digest equals the manifest's
 	Resumed int64  `json:"resumed,omitempty"`
 }
 
-// errInterrupted says how to resume.
+// errInterrupted tells the user how to resume.
 var errInterrupted = fmt.Errorf("%w: the same command resumes", cli.ErrInterrupted)
 
 func newFetch() *cobra.Command {
@@ -92,7 +92,7 @@ which file to put where.
 	return cmd
 }
 
-// run fetches and converts. The rows are those of the files that are complete, also with an error.
+// run fetches and converts. The rows are those of the complete files, even if there is an error.
 func (o *fetchFlags) run(cmd *cobra.Command, some []catalog.Dataset) (rows []fetched, err error) {
 	if o.fetcher.Attempts < 1 || o.fetcher.Stall <= 0 {
 		return nil, fmt.Errorf("--attempts is %d and --timeout %v, want at least 1 and more than 0", o.fetcher.Attempts, o.fetcher.Stall)
@@ -117,7 +117,7 @@ func (o *fetchFlags) run(cmd *cobra.Command, some []catalog.Dataset) (rows []fet
 		var refused error
 		for k := range files {
 			row, err := o.file(cmd.Context(), d, &files[k], dir, lock, bar)
-			if errors.Is(err, fetch.ErrStatus) { // of this file: others may be there
+			if errors.Is(err, fetch.ErrStatus) { // an error of this file; others may still be available
 				missing, refused = append(missing, files[k]), errors.Join(refused, err)
 				continue
 			}
@@ -141,7 +141,7 @@ func (o *fetchFlags) run(cmd *cobra.Command, some []catalog.Dataset) (rows []fet
 	return rows, nil
 }
 
-// files returns the files to fetch of a data set.
+// files returns the files of a data set to fetch.
 func (o *fetchFlags) files(d *catalog.Dataset) ([]catalog.File, error) {
 	files := slices.Clone(d.Files)
 	if d.Parts == nil {
@@ -186,7 +186,7 @@ func parseParts(text string) ([]int, error) {
 	return numbers, nil
 }
 
-// file fetches a file, unless it is there.
+// file fetches a file unless it exists.
 func (o *fetchFlags) file(ctx context.Context, d *catalog.Dataset, f *catalog.File, dir string, lock catalog.Lock, bar *progress) (*fetched, error) {
 	row := &fetched{Set: d.Name, Path: f.Path, Status: "present", Pinned: f.Pinned()}
 	name := filepath.Join(dir, filepath.FromSlash(f.Path))
@@ -202,7 +202,7 @@ func (o *fetchFlags) file(ctx context.Context, d *catalog.Dataset, f *catalog.Fi
 			}
 			return row, nil
 		}
-		if r.State == catalog.Unpinned { // put there by hand
+		if r.State == catalog.Unpinned { // a user put it there
 			sum, n, err := catalog.Digest(ctx, name)
 			if err != nil {
 				return nil, err
@@ -234,7 +234,7 @@ func (o *fetchFlags) file(ctx context.Context, d *catalog.Dataset, f *catalog.Fi
 	return row, writeLock(dir, lock)
 }
 
-// writeLock records what was fetched.
+// writeLock records the fetched files.
 func writeLock(dir string, lock catalog.Lock) error {
 	return models.WriteFileAtomic(filepath.Join(dir, catalog.LockFile), func(w io.Writer) error {
 		enc := json.NewEncoder(w)
@@ -243,7 +243,7 @@ func writeLock(dir string, lock catalog.Lock) error {
 	})
 }
 
-// explain says after an error what is left to do: to run the command again, or to put files in place by hand.
+// explain adds to an error what the user must do: run the command again, or put files in place by hand.
 func (o *fetchFlags) explain(ctx context.Context, err error, d *catalog.Dataset, missing []catalog.File, dir string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w (%w)", errInterrupted, err)

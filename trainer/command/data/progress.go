@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// progress shows how much of a file has arrived: on a terminal in one line that it redraws, else a line
-// every ten seconds.
+// progress shows a file's progress: on a terminal in one line that it redraws, elsewhere in a line every ten
+// seconds.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -24,11 +24,11 @@ func newProgress(cmd *cobra.Command) *progress {
 }
 
 const (
-	redraw = 100 * time.Millisecond // as fast as a reader follows
+	redraw = 100 * time.Millisecond // as fast as a reader can follow
 	plain  = 10 * time.Second
 )
 
-// file returns what shows the progress of a file.
+// file returns the function that shows the progress of a file.
 func (p *progress) file(name string) func(done, total int64) {
 	return func(done, total int64) {
 		every := plain
@@ -67,7 +67,7 @@ func (p *progress) warn(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// megabytes returns a number of bytes for people, in megabytes of 10^6.
+// megabytes formats a number of bytes in megabytes of 10^6.
 func megabytes(n int64) string {
 	if n < 1e5 {
 		return fmt.Sprintf("%.1f kB", float64(n)/1e3)

@@ -20,13 +20,13 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/apiserver"
 )
 
-// executorFlags choose where real work is executed.
+// executorFlags select the executor of real work.
 type executorFlags struct {
 	name      string
 	workloads []string
 	limit     time.Duration
 
-	realTime   bool // of a run; a profile always is
+	realTime   bool // of a run; the profile flags always need it
 	replanCost string
 
 	kubernetes bsp.KubernetesConfig
@@ -34,16 +34,16 @@ type executorFlags struct {
 	zookeeper  []string // servers
 }
 
-// kubernetesExecutor is the executor that has a clock other than that on the wall, too.
+// kubernetesExecutor is the executor that can also use a clock other than wall time.
 const kubernetesExecutor = "kubernetes"
 
-// What planners expect a re-planning to cost.
+// Cost of a re-planning that planners assume.
 const (
 	measuredCost = "measured"
 	modelledCost = "modelled"
 )
 
-// executorOnly are the flags that need --executor.
+// executorOnly lists the flags that need --executor.
 var executorOnly = []string{"workloads", "limit", "simulate", "noise-seed", "image", "service-account", "namespace", "zookeeper"}
 
 func (o *executorFlags) add(cmd *cobra.Command) {
@@ -59,7 +59,7 @@ func (o *executorFlags) add(cmd *cobra.Command) {
 	f.DurationVar(&o.limit, "limit", 10*time.Minute, "with --executor: time for a superstep, and for the start of its tasks")
 }
 
-// check reports flags that need --executor where there is none.
+// check returns an error for flags that need --executor if it is not given.
 func (o *executorFlags) check(cmd *cobra.Command, others ...string) error {
 	if o.name != "" {
 		return nil
@@ -91,8 +91,8 @@ func (o *executorFlags) open(ctx context.Context, server kwok.Options, progress 
 	return nil, fmt.Errorf("--executor %q, want local or %s", o.name, kubernetesExecutor)
 }
 
-// openKubernetes opens the executor on an API server: for simulated pods, one that it starts unless the
-// options name another.
+// openKubernetes opens the executor on an API server. For simulated pods it starts a control plane unless the
+// options name one.
 func (o *executorFlags) openKubernetes(ctx context.Context, server kwok.Options, progress io.Writer) (_ bsp.Executor, err error) {
 	c := o.kubernetes
 	if (o.laws == "") == (c.Image == "") {
@@ -131,7 +131,7 @@ func (o *executorFlags) barrier(name string, tasks []string) (bsp.Barrier, []str
 	return b, []string{"--zookeeper", strings.Join(o.zookeeper, ","), "--barrier", base}, err
 }
 
-// planeExecutor is an executor on a control plane of its own, or none.
+// planeExecutor is an executor with its own control plane, if it started one.
 type planeExecutor struct {
 	*bsp.Kubernetes
 	plane *launch.ControlPlane

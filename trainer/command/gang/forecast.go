@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// gangForecastConfig are the arguments of `gang forecast`.
+// gangForecastConfig holds the arguments of `gang forecast`.
 type gangForecastConfig struct {
 	given []string
 	draws int
@@ -113,8 +113,8 @@ func (c *gangForecastConfig) run() ([]series.ForecastError, error) {
 	return gang.ForecastErrors(o, c.draws, c.seed)
 }
 
-// forecastTable returns a row for each series and forecaster and, for those that all series have,
-// their means.
+// forecastTable returns a row for each series and forecaster, and the means of the forecasters that all series
+// have.
 func forecastTable(all []series.ForecastError) *tracking.Table {
 	ahead := []int{1, 5, 10, 20}
 	names := []string{"series", ">count", "forecaster"}
@@ -142,7 +142,7 @@ func forecastTable(all []series.ForecastError) *tracking.Table {
 	return t
 }
 
-// fitText says what forecasters of series were fitted to, by period.
+// fitText describes the data to which forecasters of series were fitted, by period.
 func fitText(fits []series.Predictor) string {
 	count, fade := map[int]int{}, map[int]float64{}
 	var periods []int

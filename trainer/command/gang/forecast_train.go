@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// trainForecast are the arguments of `gang forecast --train`.
+// trainForecast holds the arguments of `gang forecast --train`.
 type trainForecast struct {
 	on      bool
 	model   string
@@ -26,19 +26,19 @@ type trainForecast struct {
 	out     string
 }
 
-// trainedForecast is a row of the document of `gang forecast --train --json`: a forecaster of a series that
-// was trained, or one to compare it with.
+// trainedForecast is a row of the JSON of `gang forecast --train --json`: a forecaster trained on a series, or
+// one to compare it with.
 type trainedForecast struct {
 	Series     string `json:"series"`
 	Forecaster string `json:"forecaster"`
 	Fit        string `json:"fit,omitempty"`
 	File       string `json:"file,omitempty"`
-	Trained    int    `json:"trained_on"` // values
-	Steps      int    `json:"steps"`      // at which it forecast
+	Trained    int    `json:"trained_on"` // number of values
+	Steps      int    `json:"steps"`      // number of times at which it forecast
 	seriesforecast.Errors
 }
 
-// run fits a forecaster to each file, writes its forecasts, and reports.
+// run fits a forecaster to each file, writes its forecasts, and reports the errors.
 func (c *trainForecast) run(cmd *cobra.Command, seed uint64, csv, plot string) error {
 	if len(c.files) == 0 || c.out == "" {
 		return errors.New("--train needs --series FILE and --out DIR")
@@ -76,8 +76,8 @@ func (c *trainForecast) run(cmd *cobra.Command, seed uint64, csv, plot string) e
 	return trainedTable(all).WriteText(cmd.OutOrStdout())
 }
 
-// fit fits a forecaster to the series in file, writes its forecasts, and measures them beside simple
-// ones.
+// fit fits a forecaster to the series in file, writes its forecasts, and measures them and those of simple
+// forecasters.
 func (c *trainForecast) fit(cmd *cobra.Command, file string, seed uint64) ([]trainedForecast, error) {
 	if c.horizon < 1 {
 		return nil, fmt.Errorf("--horizon %d, want at least 1", c.horizon)
@@ -138,8 +138,8 @@ func predicted(p series.Predictor, values []float64, first, horizon int) *series
 	return rows
 }
 
-// trainedTable has a row for each series and forecaster and, of forecasters that all series have, their
-// means.
+// trainedTable returns a row for each series and forecaster, and the means of the forecasters that all series
+// have.
 func trainedTable(all []trainedForecast) *tracking.Table {
 	ahead := slices.DeleteFunc([]int{1, 5, 10, 20}, func(h int) bool { return h > len(all[0].Sizes) })
 	columns := []string{"series", "forecaster"}
@@ -174,7 +174,7 @@ func trainedTable(all []trainedForecast) *tracking.Table {
 	return t
 }
 
-// forecastErrors returns the errors in sizes in the form that plots and means take.
+// forecastErrors converts the errors to sizes, in the form that plots and means use.
 func forecastErrors(all []trainedForecast) []series.ForecastError {
 	errors := make([]series.ForecastError, len(all))
 	for i, r := range all {

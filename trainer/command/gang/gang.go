@@ -1,12 +1,12 @@
-// Package gang holds the commands below `trainer gang`: forecasts, profiles and planners of bulk-synchronous jobs,
-// and a run of one on an API server.
+// Package gang holds the commands below `trainer gang`: forecasts, profiles and planners of bulk-synchronous
+// jobs, and runs of such jobs on an API server.
 package gang
 
 import (
 	"github.com/spf13/cobra"
 )
 
-// gangEnv is the environment of the commands of the group.
+// gangEnv is the environment of this group's commands.
 const gangEnv = "k8s/GangWindow-v0"
 
 // New returns the command gang.

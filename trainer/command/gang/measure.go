@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// measureFlags are the arguments of a profile that is measured.
+// measureFlags holds the arguments of a measured profile.
 type measureFlags struct {
 	executor executorFlags
 	server   kwok.Options
@@ -27,7 +27,7 @@ type measureFlags struct {
 	state    string
 }
 
-// measuredOnly are the flags that need --executor, beside its own.
+// measuredOnly lists the profile flags that need --executor.
 var measuredOnly = []string{"repeats", "budget", "state", "kubeconfig", "allow-real-nodes"}
 
 func (o *measureFlags) add(cmd *cobra.Command) {
@@ -39,7 +39,7 @@ func (o *measureFlags) add(cmd *cobra.Command) {
 	f.StringVar(&o.state, "state", "", "with --executor: file of the measurements so far (default OUT.state.json)")
 }
 
-// measure measures the points of a grid, and makes the profile of them.
+// measureProfile measures the points of a grid, and makes a profile from them.
 func (c *gangProfileConfig) measureProfile(ctx context.Context, progress io.Writer) (_ *profile.Filled, _ *bsp.Measured, err error) {
 	o := &c.measured
 	if o.state == "" {

@@ -20,7 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// gangProfileConfig are the arguments of `gang profile`.
+// gangProfileConfig holds the arguments of `gang profile`.
 type gangProfileConfig struct {
 	given  []string
 	seed   uint64
@@ -160,7 +160,7 @@ func (c *gangProfileConfig) run(ctx context.Context, sizeGiven bool, progress io
 	return &gangProfile{r, measured, c.out}, c.files(m)
 }
 
-// make returns the profile to make, if there is one, how much of it was filled in, and what was measured.
+// make returns the profile to write, if there is one, what it has filled in, and what it has measured.
 func (c *gangProfileConfig) make(ctx context.Context, progress io.Writer) (_ *profile.Profile, p *profile.Filled, m *bsp.Measured, err error) {
 	switch {
 	case c.sources() > 1:
@@ -190,7 +190,7 @@ func (c *gangProfileConfig) make(ctx context.Context, progress io.Writer) (_ *pr
 	return p.Profile, p, m, nil
 }
 
-// sources returns the number of things that a profile is to be made from.
+// sources returns the number of given sources of a profile.
 func (c *gangProfileConfig) sources() (n int) {
 	for _, given := range []string{c.fill, c.laws, c.measured.executor.name} {
 		if given != "" {
@@ -215,7 +215,7 @@ func (c *gangProfileConfig) envKwargs() (map[string]any, error) {
 	return play.HeldOut(spec, nil, given), nil
 }
 
-// files writes the files asked for besides the profile.
+// files writes the requested files other than the profile.
 func (c *gangProfileConfig) files(m *profile.Model) error {
 	if c.csv != "" {
 		if err := cli.WriteTo(c.csv, func(w io.Writer) error { return profile.WriteModel(w, m) }); err != nil {

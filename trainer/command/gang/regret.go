@@ -15,7 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// regretConfig are the arguments of `gang regret`.
+// regretConfig holds the arguments of `gang regret`.
 type regretConfig struct {
 	given     []string
 	penalties []float64
@@ -31,8 +31,8 @@ type regretConfig struct {
 type regret struct {
 	Policy  string            `json:"policy"`
 	Penalty float64           `json:"penalty"`
-	Seconds tracking.Estimate `json:"seconds"` // per episode, pair by pair, with a 95 % interval
-	Percent float64           `json:"percent"` // of the oracle's mean
+	Seconds tracking.Estimate `json:"seconds"` // mean of the episodes' differences, with a 95 % interval
+	Percent float64           `json:"percent"` // relative to the oracle's mean
 }
 
 func newGangRegret() *cobra.Command {
@@ -78,7 +78,7 @@ knows the true sizes. The regret is by how many seconds they take longer, episod
 	return cmd
 }
 
-// run returns the regrets, policy by policy and penalty by penalty.
+// run returns the regrets, ordered by policy and penalty.
 func (c *regretConfig) run(ctx context.Context) ([]regret, error) {
 	ascends := len(c.penalties) > 0
 	for i := 1; i < len(c.penalties); i++ {
@@ -123,7 +123,7 @@ func (c *regretConfig) run(ctx context.Context) ([]regret, error) {
 	return all, nil
 }
 
-// table has a row for each policy and a column for each penalty.
+// table returns a row for each policy with a column for each penalty.
 func (c *regretConfig) table(all []regret) *tracking.Table {
 	names := []string{"seconds above " + c.oracle}
 	for _, p := range c.penalties {
@@ -140,7 +140,7 @@ func (c *regretConfig) table(all []regret) *tracking.Table {
 	return t
 }
 
-// regretRows has a row for each policy and penalty.
+// regretRows returns a row for each policy and penalty.
 func regretRows(all []regret) *tracking.Table {
 	t := tracking.NewTable("policy", ">penalty", ">mean", ">low", ">high", ">percent")
 	text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
@@ -150,7 +150,7 @@ func regretRows(all []regret) *tracking.Table {
 	return t
 }
 
-// draw plots the regrets by penalty.
+// draw plots the regrets over the penalty.
 func (c *regretConfig) draw(all []regret) error {
 	var lines []tracking.Series
 	for rows := range slices.Chunk(all, len(c.penalties)) {

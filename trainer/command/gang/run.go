@@ -126,13 +126,13 @@ play the pods by laws, on a control plane with a real clock; --image runs them o
 // An episode is an environment to run and the policy that decides in it.
 type episode struct {
 	v      *envs.Vec
-	opts   map[string]any // of the environment
-	name   string         // of the policy
+	opts   map[string]any // options of the environment
+	name   string         // name of the policy
 	policy agents.Policy
 	close  func()
 }
 
-// openEpisode opens environment and policy. The caller closes what it returns.
+// openEpisode opens the environment and the policy. The caller closes them.
 func openEpisode(ctx context.Context, c play.Config) (*episode, error) {
 	spec, opts, err := c.PlayedEnv(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func openEpisode(ctx context.Context, c play.Config) (*episode, error) {
 	return &episode{v, opts, name, policy, func() { closePolicy(); v.Close() }}, nil
 }
 
-// gangRun plays the episode.
+// gangRun plays the episode on an API server.
 func gangRun(ctx context.Context, c play.Config, server kwok.Options, progress io.Writer) (*gangResult, error) {
 	ep, err := openEpisode(ctx, c)
 	if err != nil {

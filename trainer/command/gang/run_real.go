@@ -14,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// realResult is the JSON of `gang run` by the wall clock, and of its replay.
+// realResult is the JSON of a `gang run` in real time, and of its replay.
 type realResult struct {
 	*bsp.RealReport
 	Log    string `json:"log,omitempty"`

@@ -14,21 +14,21 @@ import (
 
 const (
 	goneTimeout = time.Second           // of the connection that shows whether a control plane on this machine still listens
-	contextMark = "kubernasium.io/kwok" // extension of the contexts that are ours
+	contextMark = "kubernasium.io/kwok" // extension of the contexts that `kwok up` creates
 )
 
 // A kubeContext is a context that `kwok up` has added to the user's kubeconfig.
 type kubeContext struct {
 	name   string
-	file   string // to which it was added
-	server string // URL of its cluster, by which it is known to be ours
+	file   string // file to which it was added
+	server string // URL of its cluster, which identifies it
 	access *clientcmd.PathOptions
 }
 
-// addContext adds cluster, user and context of the file from to the kubeconfig that kubectl uses: the
-// files in KUBECONFIG, or ~/.kube/config. It takes the first name of name, name-2, name-3, ... that
-// nothing there has, but for what a control plane has left that is gone. It changes nothing else, except that a kubeconfig
-// without a current context gets this one.
+// addContext adds the cluster, user and context of the file from to the kubeconfig that kubectl uses: the files
+// in KUBECONFIG, or ~/.kube/config. It takes the first of the names name, name-2, name-3, ... that is not in
+// use; it replaces a context whose control plane no longer exists. If the kubeconfig has no current context,
+// this one becomes current. Nothing else changes.
 func addContext(name, from string) (*kubeContext, error) {
 	ours, err := clientcmd.LoadFromFile(from)
 	if err != nil {
@@ -48,7 +48,7 @@ func addContext(name, from string) (*kubeContext, error) {
 	for i := 2; !free(theirs, c.name); i++ {
 		c.name = fmt.Sprintf("%s-%d", name, i)
 	}
-	// Entries keep the file that they came from; what was left by another is written there, new ones to the default file.
+	// Existing entries are written to the file that they came from, new ones to the default file.
 	if old := theirs.Clusters[c.name]; old != nil {
 		cluster.LocationOfOrigin = old.LocationOfOrigin
 	} else {
@@ -74,8 +74,8 @@ func addContext(name, from string) (*kubeContext, error) {
 	return c, clientcmd.ModifyConfig(access, *theirs, true)
 }
 
-// free reports whether a kubeconfig has nothing of a name, or only what a control plane on this
-// machine has left that no longer listens.
+// free reports whether a kubeconfig has no entry with a name, or only one of a control plane on this machine
+// that no longer listens.
 func free(c *clientcmdapi.Config, name string) bool {
 	entry, cluster := c.Contexts[name], c.Clusters[name]
 	if entry == nil && cluster == nil && c.AuthInfos[name] == nil {
@@ -95,8 +95,7 @@ func free(c *clientcmdapi.Config, name string) bool {
 	return err != nil
 }
 
-// remove takes the context back, with its cluster and user, unless another control plane has taken
-// its name.
+// remove removes the context, its cluster and its user, unless another control plane has taken its name.
 func (c *kubeContext) remove() error {
 	theirs, err := c.access.GetStartingConfig()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/vpa"
 )
 
-// runRecommender runs r until ctx ends; with elect, while it holds its lease in a namespace.
+// runRecommender runs r until ctx ends; with elect, only while it holds its lease in a namespace.
 func runRecommender(ctx context.Context, r *vpa.Recommender, elect bool, namespace string, interval time.Duration, total *vpa.Report) error {
 	add := func(one vpa.Report) { total.Add(one) }
 	if !elect {
@@ -27,13 +27,13 @@ func runRecommender(ctx context.Context, r *vpa.Recommender, elect bool, namespa
 	return r.Lead(ctx, lease.Lease{Namespace: namespace, Identity: id}, interval, add)
 }
 
-// healthServer answers /livez and /readyz.
+// healthServer serves /livez and /readyz.
 type healthServer struct {
 	http  *http.Server
 	ended chan error
 }
 
-// serveHealth answers for r at an address until Close.
+// serveHealth serves the health of r at an address until Close.
 func serveHealth(address string, r *vpa.Recommender) (*healthServer, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *healthServer) Close() error {
 	return err
 }
 
-// identity returns a name of this process that no other has.
+// identity returns a name that no other process has.
 func identity() (string, error) {
 	host, err := os.Hostname()
 	return host + "_" + strconv.Itoa(os.Getpid()) + "_" + strconv.FormatInt(time.Now().UnixNano(), 36), err

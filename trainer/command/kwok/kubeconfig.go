@@ -44,8 +44,8 @@ A control plane in a container names itself as other containers see it, and the 
 	return cmd
 }
 
-// kubeconfigFor returns what kubeconfig file holds for its current context, with another server
-// unless that is empty, and without references to other files.
+// kubeconfigFor returns a kubeconfig with the current context of file only, with another server unless that is
+// empty, and without references to other files.
 func kubeconfigFor(file, server string) ([]byte, error) {
 	config, err := clientcmd.LoadFromFile(file)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/kubernasium/kubernasium/server/guard"
 )
 
-// pageOf is the page of a command, beside what the command does.
+// pageOf configures the page of a command that does something else.
 type pageOf struct {
-	address   string // empty is no page
+	address   string // empty: no page
 	tokenFile string
-	fragment  string // of the printed address: the view to begin with
-	tell      func(url string)
+	fragment  string // fragment of the printed address: the first view
+	announce  func(url string)
 }
 
-// beside calls run, and serves the page meanwhile. watch feeds it until its context ends.
+// beside calls run, and serves the page until run returns. watch updates the page until its context ends.
 func (p *pageOf) beside(ctx context.Context, cfg board.Config, watch, run func(context.Context) error) (err error) {
 	token, err := readToken(p.tokenFile)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *pageOf) beside(ctx context.Context, cfg board.Config, watch, run func(c
 	if token != "" {
 		url += "?token=TOKEN"
 	}
-	p.tell(url + p.fragment)
+	p.announce(url + p.fragment)
 	watching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 2)
 	go func() { ended <- watch(watching) }()

@@ -21,7 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// profileFlags are the arguments of `kwok profile`.
+// profileFlags holds the arguments of `kwok profile`.
 type profileFlags struct {
 	profile.Config
 	out, combinations, nodeTable, command, pods string
@@ -36,14 +36,14 @@ type profileFlags struct {
 type profileResult struct {
 	Out      string       `json:"out"`
 	State    string       `json:"state"`
-	Rows     int          `json:"rows"`     // of the profile
-	Measured int          `json:"measured"` // now
-	Resumed  int          `json:"resumed"`  // that had been measured before
+	Rows     int          `json:"rows"`     // rows of the profile
+	Measured int          `json:"measured"` // measurements of this call
+	Resumed  int          `json:"resumed"`  // earlier measurements
 	Failed   []lra.Counts `json:"failed"`
 	Seconds  float64      `json:"seconds"`
 }
 
-// Flags that are of one kind of load only.
+// Flags that apply to one kind of load only.
 var (
 	lawFlags     = []string{"node-table", "table-seed", "noise", "nodes"}
 	commandFlags = []string{"warm-up", "duration", "timeout", "pods", "node"}
@@ -125,7 +125,7 @@ func (o *profileFlags) add(cmd *cobra.Command) {
 	_ = cmd.MarkFlagRequired("out") // the flag exists
 }
 
-// run collects, and writes the profile.
+// run collects the measurements, and writes the profile.
 func (o *profileFlags) run(ctx context.Context, progress io.Writer) (*profile.Result, error) {
 	if o.StateFile == "" {
 		o.StateFile = o.out + ".state.json"
@@ -159,7 +159,7 @@ func (o *profileFlags) run(ctx context.Context, progress io.Writer) (*profile.Re
 	return r, models.WriteFileAtomic(o.out, func(w io.Writer) error { return files.WriteProfile(w, r.Profile) })
 }
 
-// load makes the load and the pods that the flags say.
+// load makes the load and the pods that the flags select.
 func (o *profileFlags) load() error {
 	if o.command != "" {
 		if len(o.Nodes) == 0 || o.pods == "" {

@@ -35,20 +35,20 @@ import (
 // qualityEnv is the environment whose episodes are placed.
 const qualityEnv = "k8s/PodBalance-v0"
 
-// qualityBudget is that of a decision: what a machine that is busy otherwise delays is no matter of
+// qualityBudget is the time limit of a decision. It is long, because delays on a busy machine should not affect
 // quality.
 const qualityBudget = 3 * time.Second
 
 const metricsPoll = 50 * time.Millisecond
 
-// Ways to place an episode.
+// Methods of placing an episode.
 const (
 	bySimulator = "simulator"
 	byKube      = "kube-scheduler"
 	byPlugin    = "plugin"
 )
 
-// qualityConfig are the arguments of a comparison of placements.
+// qualityConfig holds the arguments of a comparison of placements.
 type qualityConfig struct {
 	models, policies []string
 	kwargs           map[string]any
@@ -56,7 +56,7 @@ type qualityConfig struct {
 	patience         time.Duration
 }
 
-// qualityRow is an episode's workload, placed in one way.
+// qualityRow is an episode's workload, placed by one method.
 type qualityRow struct {
 	By        string  `json:"by"`
 	Policy    string  `json:"policy,omitempty"`
@@ -64,8 +64,8 @@ type qualityRow struct {
 	Placed    int     `json:"placed"`
 	Imbalance float64 `json:"imbalance_pct"`
 	SDPods    float64 `json:"sd_pods"`
-	Fallbacks int     `json:"fallbacks"`                    // decisions that took more than quality's budget
-	Equal     *bool   `json:"equal_to_simulator,omitempty"` // pod for pod, of a policy of ours
+	Fallbacks int     `json:"fallbacks"`                    // decisions that exceeded qualityBudget
+	Equal     *bool   `json:"equal_to_simulator,omitempty"` // whether all placements equal the simulator's; only for our policies
 }
 
 func newKwokQuality() *cobra.Command {
@@ -124,7 +124,7 @@ func printQuality(cmd *cobra.Command, rows []qualityRow) error {
 	return cli.Print(cmd, rows, t.WriteText)
 }
 
-// contender is a policy of ours with what it does in the simulator.
+// contender is one of our policies with its placements in the simulator.
 type contender struct {
 	name, profile string
 	args          live.Args
@@ -132,7 +132,7 @@ type contender struct {
 	placed        kwok.Placements
 }
 
-// quality places the episode in all ways. With an error it returns the rows until then.
+// quality places the episode by all methods. On an error it also returns the rows so far.
 func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityRow, error) {
 	klog.SetSlogLogger(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))) // client-go's
 	all, err := c.contenders(ctx)
@@ -236,8 +236,8 @@ func (c *qualityConfig) simulate(ctx context.Context, path, rule string, kwargs 
 	return load, placed, nil
 }
 
-// onControlPlane starts a control plane whose kube-scheduler has a profile for each contender, for f,
-// with the address of its metrics.
+// onControlPlane starts a control plane whose kube-scheduler has a profile for each contender, and calls f with
+// the address of its metrics.
 func (c *qualityConfig) onControlPlane(ctx context.Context, all []contender, f func(o kwok.Options, metrics string) error) (err error) {
 	dir, err := os.MkdirTemp("", "kubernasium-quality")
 	if err != nil {
@@ -248,7 +248,7 @@ func (c *qualityConfig) onControlPlane(ctx context.Context, all []contender, f f
 	if err != nil {
 		return err
 	}
-	address := l.Addr().String() // free, until the scheduler takes it
+	address := l.Addr().String() // free until the scheduler listens on it
 	if err := l.Close(); err != nil {
 		return err
 	}
@@ -282,8 +282,8 @@ func (c *qualityConfig) onControlPlane(ctx context.Context, all []contender, f f
 	return f(kwok.Options{Kubeconfig: p.Kubeconfig}, "http://"+address+"/metrics")
 }
 
-// knowsNodes waits until kube-scheduler's cache has so many nodes: it watches pods apart, so that it
-// could place one before it knows an older node.
+// knowsNodes waits until kube-scheduler's cache has the given number of nodes. kube-scheduler watches pods
+// separately, so that it could place one before it knows an older node.
 func knowsNodes(ctx context.Context, metrics string, nodes int) error {
 	for {
 		have, err := metricOf(ctx, metrics, func(line string) bool { return strings.HasPrefix(line, `scheduler_cache_size{type="nodes"}`) })
@@ -298,7 +298,7 @@ func knowsNodes(ctx context.Context, metrics string, nodes int) error {
 	}
 }
 
-// fallbacksOf returns how many decisions of a profile kube-scheduler's own scores made.
+// fallbacksOf returns the number of a profile's decisions that kube-scheduler's own scores made.
 func fallbacksOf(ctx context.Context, metrics, profile string) (int, error) {
 	n, err := metricOf(ctx, metrics, func(line string) bool {
 		return strings.HasPrefix(line, `kubernasium_decisions_total{profile="`+profile+`"`) && !strings.Contains(line, `result="policy"`)
@@ -306,7 +306,7 @@ func fallbacksOf(ctx context.Context, metrics, profile string) (int, error) {
 	return int(n), err
 }
 
-// metricOf returns the sum of the metrics whose lines match.
+// metricOf returns the sum of the matching metrics.
 func metricOf(ctx context.Context, url string, match func(line string) bool) (sum float64, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// recordFlags are the flags of `kwok record`.
+// recordFlags holds the flags of `kwok record`.
 type recordFlags struct {
 	out       string
 	proceed   bool
@@ -37,7 +37,8 @@ type recorded struct {
 	Length time.Duration `json:"length_ns"`
 }
 
-// saltBytes is the length of a salt, and saltSuffix what its file's name has more than the recording's.
+// saltBytes is the length of a salt, and saltSuffix the suffix of the recording's name that names its salt
+// file.
 const (
 	saltBytes  = 16
 	saltSuffix = ".salt"
@@ -80,7 +81,7 @@ names.`,
 	return cmd
 }
 
-// record records until the command is interrupted or its time is over.
+// record records until the command is interrupted or its duration has passed.
 func (f *recordFlags) record(cmd *cobra.Command) (recorded, error) {
 	f.server.AllowRealNodes = true // it changes nothing
 	client, err := kwok.Connect(cmd.Context(), f.server)
@@ -143,8 +144,8 @@ func (f *recordFlags) open() (*clustertrace.Writer, trace.Options, error) {
 	return w, o, nil
 }
 
-// newSalt writes a random salt for its owner alone. One that is there is kept, so that recordings
-// may share it.
+// newSalt writes a random salt that only its owner can read. It keeps an existing one, so that recordings may
+// share it.
 func newSalt(path string) ([]byte, error) {
 	if salt, err := readSalt(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return salt, err

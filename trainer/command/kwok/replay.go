@@ -47,7 +47,7 @@ finished pods are deleted. Persistent volumes are not replayed.`,
 			if cmd.Context().Err() != nil {
 				return fmt.Errorf("%w: what was replayed is on the control plane", cli.ErrInterrupted)
 			}
-			return err // of a recording that is cut
+			return err // of a truncated recording
 		},
 	}
 	f := cmd.Flags()
@@ -57,7 +57,7 @@ finished pods are deleted. Persistent volumes are not replayed.`,
 	return cmd
 }
 
-// parseSpeed reads a factor, or max, which is 0.
+// parseSpeed reads a factor, or max, which becomes 0.
 func parseSpeed(text string, speed *float64) error {
 	if text == "max" {
 		*speed = 0

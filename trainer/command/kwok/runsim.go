@@ -65,7 +65,7 @@ Then the deployments are deleted, and it begins again, --cluster_resets times.`,
 	return cmd
 }
 
-// printDeployments prints the deployments, and writes them to the file out if there is one.
+// printDeployments prints the deployments, and writes them to the file out unless it is "".
 func printDeployments(cmd *cobra.Command, out string, all []kwok.SimDeployment) error {
 	if out != "" {
 		if err := writeDeployments(out, all); err != nil {
@@ -83,7 +83,7 @@ func printDeployments(cmd *cobra.Command, out string, all []kwok.SimDeployment) 
 	return err
 }
 
-// writeDeployments writes the columns that the environment reads, and when pods had nodes.
+// writeDeployments writes the columns that the environment reads, and the times until pods were bound.
 func writeDeployments(path string, all []kwok.SimDeployment) error {
 	var rows [][]string
 	for _, d := range all {

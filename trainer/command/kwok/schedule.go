@@ -29,13 +29,13 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// nodesOfOthers leaves out nodes of the control plane, and those of environments that are being played.
+// nodesOfOthers excludes nodes of the control plane, and those of running environments.
 const nodesOfOthers = "!node-role.kubernetes.io/control-plane,!kubernasium.io/environment"
 
-// stopScheduler is how long the scheduler may take to end.
+// stopScheduler is the time in which the scheduler must end.
 const stopScheduler = 15 * time.Second
 
-// scheduleConfig are the arguments of a scheduler.
+// scheduleConfig holds the arguments of a scheduler.
 type scheduleConfig struct {
 	profile schedulerconfig.Profile
 	server  kwok.Options
@@ -44,7 +44,7 @@ type scheduleConfig struct {
 	config  string // file to write
 	print   bool
 
-	tensorboard string // folder; empty is none
+	tensorboard string // folder; empty: none
 	page        pageOf
 }
 
@@ -126,7 +126,7 @@ func (c *scheduleConfig) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	client, err := kwok.Connect(cmd.Context(), c.server) // refuses nodes that are not KWOK's
+	client, err := kwok.Connect(cmd.Context(), c.server) // returns an error for nodes that KWOK does not manage
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (c *scheduleConfig) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s by %s; %s\n", c.profile.Name, cmp.Or(c.profile.Args.Model, c.profile.Args.Baseline), c.endpoints())
-	c.page.tokenFile, c.page.tell = c.profile.Args.Serve.TokenFile, func(url string) { fmt.Fprintln(cmd.OutOrStdout(), url) }
+	c.page.tokenFile, c.page.announce = c.profile.Args.Serve.TokenFile, func(url string) { fmt.Fprintln(cmd.OutOrStdout(), url) }
 	return c.logged(cmd.Context(), client, func(ctx context.Context) error {
 		return c.onBoard(ctx, client, func(ctx context.Context) error {
 			return runScheduler(ctx, binary, append([]string{"--config=" + c.config, "--secure-port=0"}, args...), cmd.ErrOrStderr())
@@ -150,7 +150,7 @@ func (c *scheduleConfig) run(cmd *cobra.Command, args []string) (err error) {
 	})
 }
 
-// logged calls run, and writes TensorBoard's tags meanwhile if they are asked for.
+// logged calls run, and with --tensorboard writes TensorBoard's tags until run returns.
 func (c *scheduleConfig) logged(ctx context.Context, client kubernetes.Interface, run func(context.Context) error) error {
 	if c.tensorboard == "" {
 		return run(ctx)
@@ -178,7 +178,7 @@ func (c *scheduleConfig) endpoints() string {
 	return "http://" + c.profile.Args.Serve.Listen + "/healthz"
 }
 
-// yaml returns the configuration. It opens the policy, so that one that cannot decide is an error here.
+// yaml returns the configuration. It opens the policy, so that a policy that cannot decide is an error here.
 func (c *scheduleConfig) yaml() ([]byte, error) {
 	a := &c.profile.Args
 	p, err := live.Open(a.Args, 1)
@@ -212,13 +212,13 @@ func (c *scheduleConfig) yaml() ([]byte, error) {
 	return config.YAML()
 }
 
-// runScheduler runs the binary until ctx ends. On Linux it also ends when this process is killed, so that no scheduler goes
-// on with a lease and a configuration that nobody watches.
+// runScheduler runs the binary until ctx ends. On Linux it also ends when this process is killed, so that no
+// scheduler keeps running with a lease and a configuration that nobody controls.
 func runScheduler(ctx context.Context, binary string, args []string, stderr io.Writer) error {
 	child := exec.CommandContext(ctx, binary, args...)
 	child.Stderr = stderr
 	procgroup.Lead(child, true)
-	runtime.LockOSThread() // a child is sent the signal when the thread that started it ends
+	runtime.LockOSThread() // the kernel signals a child when the thread that started it ends
 	defer runtime.UnlockOSThread()
 	child.Cancel = func() error { return procgroup.Terminate(child) }
 	child.WaitDelay = stopScheduler
@@ -232,7 +232,7 @@ func runScheduler(ctx context.Context, binary string, args []string, stderr io.W
 	return fmt.Errorf("%s: %w", filepath.Base(binary), err)
 }
 
-// withPort puts a free port in the place of port 0, so that the command can print it.
+// withPort replaces port 0 by a free port, so that the command can print it.
 func withPort(ctx context.Context, address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if address == "" || err == nil && port != "0" {
@@ -249,7 +249,7 @@ func withPort(ctx context.Context, address string) (string, error) {
 	return net.JoinHostPort(host, port), errors.Join(err, l.Close())
 }
 
-// checkListen refuses an address that others can reach without a token.
+// checkListen returns an error for an address that other machines can reach without a token.
 func checkListen(flag, address, tokenFile string) error {
 	if address == "" {
 		return nil
@@ -268,7 +268,7 @@ func checkListen(flag, address, tokenFile string) error {
 	return nil
 }
 
-// readToken returns the token of a file, or that of the environment.
+// readToken returns the token in a file, or in the environment.
 func readToken(file string) (string, error) {
 	if file == "" {
 		return os.Getenv(play.TokenVariable), nil
@@ -284,7 +284,7 @@ func readToken(file string) (string, error) {
 	return token, nil
 }
 
-// onBoard calls run, and meanwhile serves the page with the cluster, if it is asked for.
+// onBoard calls run, and with --board serves the page with the cluster until run returns.
 func (c *scheduleConfig) onBoard(ctx context.Context, client kubernetes.Interface, run func(context.Context) error) (err error) {
 	if c.page.address == "" {
 		return run(ctx)

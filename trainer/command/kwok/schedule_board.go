@@ -26,21 +26,22 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/mirror"
 )
 
-// Bounds of what the page gets.
+// Limits of what the page shows.
 const (
 	shownDecisions = 100
 	shownWaiting   = 50
 
-	// explainShare is the part of the time that explaining decisions may take. A decision in between has no scores.
+	// explainShare is the maximum share of time spent on explaining decisions. A decision beyond it has no
+	// scores.
 	explainShare = 0.25
 )
 
-// watched is a running cluster as its page shows it: what the API server says of nodes and pods, and what the policy and
-// kube-scheduler's default say of each decision in the state before it. The explanations are made beside the scheduler, in
-// this process, so that they delay none of its decisions.
+// watched is a running cluster as its page shows it: the nodes and pods of the API server and, for each
+// decision, the scores of the policy and of kube-scheduler's default in the state before it. This process
+// computes the explanations, outside the scheduler, so that they delay no decision.
 type watched struct {
-	schedulers []string // whose decisions are shown; empty: all
-	shadow     bool     // the policy binds nothing
+	schedulers []string // schedulers whose decisions are shown; empty: all
+	shadow     bool     // the policy binds no pods
 	args       live.Args
 	selector   labels.Selector
 
@@ -48,19 +49,19 @@ type watched struct {
 	nodes     []*corev1.Node // by name
 	on        map[string]map[types.UID]*corev1.Pod
 	changes   map[string]int64 // by node
-	next      int64            // of changes
+	next      int64            // number of the last change
 	pending   map[types.UID]*corev1.Pod
 	mirror    *mirror.Mirror
 	policy    *live.Policy
 	standard  *live.Policy            // kube-scheduler's default scores
-	rules     map[string]*live.Policy // further baselines, by name
-	wanted    map[string]bool         // of them, those that visitors ask about
-	left      []leftPod               // the last pods that left their nodes, the newest last
+	baselines map[string]*live.Policy // further baselines, by name
+	wanted    map[string]bool         // those baselines that viewers ask about
+	left      []leftPod               // the latest pods that left their nodes, the newest last
 	placed    int
 	disagreed int
-	decisions []*board.PodWhy  // the last ones, the newest last
-	heads     []board.Decision // likewise
-	rest      time.Time        // until when nothing is explained
+	decisions []*board.PodWhy  // explanations of the latest decisions, the newest last
+	heads     []board.Decision // the latest decisions, the newest last
+	rest      time.Time        // no explanation before this time
 	viewers   map[int]func()
 	joined    int
 }
@@ -70,15 +71,15 @@ var (
 	_ mirror.Source = (*watched)(nil)
 )
 
-// standardScores name the baseline with the scores of kube-scheduler as it comes.
+// standardScores names the baseline with kube-scheduler's default scores.
 var standardScores = live.Args{Baseline: "KubeDefault", Env: live.DefaultEnv}
 
-// newWatched opens the policy a second time, beside the scheduler's own.
+// newWatched opens the policy a second time, apart from the scheduler's own.
 func newWatched(schedulers []string, args live.Args, selector labels.Selector) (*watched, error) {
 	w := &watched{
 		schedulers: schedulers, args: args, selector: selector, on: map[string]map[types.UID]*corev1.Pod{}, changes: map[string]int64{},
 		pending: map[types.UID]*corev1.Pod{}, mirror: mirror.New(selector), viewers: map[int]func(){},
-		rules: map[string]*live.Policy{}, wanted: map[string]bool{},
+		baselines: map[string]*live.Policy{}, wanted: map[string]bool{},
 	}
 	var err error
 	if w.policy, err = live.Open(args, 1); err != nil {
@@ -92,8 +93,8 @@ func newWatched(schedulers []string, args live.Args, selector labels.Selector) (
 
 func (w *watched) close() error {
 	errs := []error{w.policy.Close(), w.standard.Close()}
-	for _, rule := range w.rules {
-		errs = append(errs, rule.Close())
+	for _, p := range w.baselines {
+		errs = append(errs, p.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -121,7 +122,7 @@ func (w *watched) watch(ctx context.Context, client kubernetes.Interface) error 
 	return nil
 }
 
-// handler calls set for each object that came, changed or went, and then wakes the viewers.
+// handler calls set for each added, changed or deleted object, and then wakes the viewers.
 func handler[T any](w *watched, set func(v *T, before, gone bool)) cache.ResourceEventHandler {
 	one := func(obj any, before, gone bool) {
 		if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -157,7 +158,7 @@ func (w *watched) setNode(n *corev1.Node, gone bool) {
 	}
 }
 
-// setPod takes a pod in, and records the decision on one that has just got its node.
+// setPod updates a pod, and records the decision if the pod has just been bound.
 func (w *watched) setPod(ctx context.Context, p *corev1.Pod, before, gone bool) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	node := p.Spec.NodeName
@@ -217,7 +218,7 @@ func (w *watched) Look() *board.ClusterInfo {
 		Placed: w.placed, Disagreed: w.disagreed, Decisions: slices.Clone(w.heads), Baselines: []string{},
 	}
 	for _, b := range w.policy.Env().Baselines {
-		if !b.Oracle && b.Name != w.policyName() && b.Name != standardScores.Baseline { // which are asked anyway
+		if !b.Oracle && b.Name != w.policyName() && b.Name != standardScores.Baseline { // asked in any case
 			info.Baselines = append(info.Baselines, b.Name)
 		}
 	}

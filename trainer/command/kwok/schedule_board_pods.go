@@ -13,10 +13,10 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
-// Bounds of what a node's history shows.
+// Limits of a node's history.
 const (
-	keptPods  = 2000 // that have left, of all nodes
-	shownPods = 200  // of one node
+	keptPods  = 2000 // pods that have left, over all nodes
+	shownPods = 200  // pods of one node
 )
 
 // leftPod is a pod that has left its node.
@@ -25,7 +25,7 @@ type leftPod struct {
 	pod  board.NodePod
 }
 
-// leave records that a pod has left its node: it has ended, or it is gone.
+// leave records that a pod has left its node, because it has ended or was deleted.
 func (w *watched) leave(p *corev1.Pod, gone bool) {
 	shown, now := showPod(p), time.Now()
 	shown.To = &now

@@ -33,7 +33,7 @@ func servePage(t *testing.T, client kubernetes.Interface, args live.Args) (get f
 	c := scheduleConfig{}
 	c.profile.Name, c.profile.Args.Args, c.profile.Args.NodeSelector = "custom-scheduler", args, nodesOfOthers
 	told, ended := make(chan string, 1), make(chan error, 1)
-	c.page = pageOf{address: "127.0.0.1:0", tell: func(url string) { told <- url }}
+	c.page = pageOf{address: "127.0.0.1:0", announce: func(url string) { told <- url }}
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		ended <- c.onBoard(ctx, client, func(ctx context.Context) error { <-ctx.Done(); return nil })

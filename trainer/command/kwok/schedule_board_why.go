@@ -22,7 +22,8 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/mirror"
 )
 
-// decided records a decision of the scheduler, with what the policy and the default say of it in the state before.
+// decided records a decision of the scheduler, with the scores of the policy and of the default in the state
+// before it.
 func (w *watched) decided(ctx context.Context, p *corev1.Pod) {
 	w.placed++
 	why := &board.PodWhy{Pod: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, At: time.Now()}
@@ -44,7 +45,7 @@ func (w *watched) decided(ctx context.Context, p *corev1.Pod) {
 	}
 }
 
-// summarize fills the scores of a decision in from its explanation.
+// summarize copies the scores of a decision from its explanation.
 func (w *watched) summarize(why *board.PodWhy, head *board.Decision) {
 	at := slices.Index(why.Nodes, why.Node)
 	for _, c := range why.Choices {
@@ -58,7 +59,7 @@ func (w *watched) summarize(why *board.PodWhy, head *board.Decision) {
 				head.PolicyScore = c.Scores.Actions[at]
 			}
 		}
-		if c.Policy == standardScores.Baseline { // which the policy may be
+		if c.Policy == standardScores.Baseline { // may also be the policy
 			head.Default = node
 			if c.Scores != nil {
 				head.Best = c.Scores.Actions[int(c.Action[0])]
@@ -68,13 +69,14 @@ func (w *watched) summarize(why *board.PodWhy, head *board.Decision) {
 			}
 		}
 	}
-	// A node that the default rates as high as its own choice is no disagreement: it draws among those.
+	// If the default rates a node as high as its own choice, the two agree: the default chooses randomly among
+	// such nodes.
 	if head.DefaultScore != nil && head.Best != nil && *head.DefaultScore < *head.Best {
 		w.disagreed++
 	}
 }
 
-// policyName is the name of the scheduler's policy among choices.
+// policyName returns the name of the scheduler's policy among the choices.
 func (w *watched) policyName() string {
 	if w.args.Model != "" {
 		return w.args.Model
@@ -82,7 +84,7 @@ func (w *watched) policyName() string {
 	return w.args.Baseline
 }
 
-// explain asks what would be done with a pod in the present state. w.mu is locked.
+// explain asks the policies for a pod's placement in the current state. The caller holds w.mu.
 func (w *watched) explain(ctx context.Context, p *corev1.Pod, why *board.PodWhy, baselines []string) error {
 	if err := w.mirror.Sync(w); err != nil {
 		return err
@@ -134,8 +136,8 @@ type asked struct {
 	policy *live.Policy
 }
 
-// askedOf returns the scheduler's policy, kube-scheduler's default and further baselines, each once, and what is said of
-// those that cannot be opened.
+// askedOf returns the scheduler's policy, kube-scheduler's default and further baselines, each once. unknown
+// explains those that cannot be opened.
 func (w *watched) askedOf(baselines []string, nodes int) (policies []asked, unknown []board.Choice) {
 	policies = append(policies, asked{w.policyName(), w.policy})
 	if w.policyName() != standardScores.Baseline {
@@ -145,21 +147,21 @@ func (w *watched) askedOf(baselines []string, nodes int) (policies []asked, unkn
 		if name == w.policyName() || name == standardScores.Baseline {
 			continue
 		}
-		rule := w.rules[name]
-		if rule == nil {
+		p := w.baselines[name]
+		if p == nil {
 			var err error
-			if rule, err = live.Open(live.Args{Baseline: name, Env: w.policy.Env().ID, Options: w.policy.Options()}, max(1, nodes)); err != nil {
+			if p, err = live.Open(live.Args{Baseline: name, Env: w.policy.Env().ID, Options: w.policy.Options()}, max(1, nodes)); err != nil {
 				unknown = append(unknown, board.Choice{Policy: name, Error: err.Error()})
 				continue
 			}
-			w.rules[name] = rule
+			w.baselines[name] = p
 		}
-		policies = append(policies, asked{name, rule})
+		policies = append(policies, asked{name, p})
 	}
 	return policies, unknown
 }
 
-// choose asks the policy, with its scores: of a model as of an episode's.
+// choose asks the policy for its choice and its scores.
 func (a asked) choose(ctx context.Context, s *cluster.State, d envs.Decision) board.Choice {
 	c, err := a.policy.Choose(ctx, s, d)
 	if err != nil {
@@ -169,8 +171,8 @@ func (a asked) choose(ctx context.Context, s *cluster.State, d envs.Decision) bo
 	return board.Choice{Policy: a.name, Action: []float32{float32(c.Node)}, Scores: board.ScoresOfNodes(c.Scores, value, critic)}
 }
 
-// rateByColumn gives a rule's choice the scores of the column with its name, in place of 1 for its node and 0 for others,
-// which say nothing. A rule without a column has no scores.
+// rateByColumn replaces the scores of a heuristic's choice, which are only 1 for its node and 0 for others, by
+// the column with its name. A heuristic without a column gets no scores.
 func rateByColumn(c *board.Choice, why *board.PodWhy) {
 	c.Scores = nil
 	at := slices.Index(why.Columns, c.Policy)
@@ -188,7 +190,7 @@ func rateByColumn(c *board.Choice, why *board.PodWhy) {
 	}
 }
 
-// refusal returns why a node is closed to a pod beyond what it requests; "" if it is not.
+// refusal returns why a node cannot run a pod regardless of its requests, or "".
 func refusal(p *corev1.Pod, n *corev1.Node) string {
 	if n.Spec.Unschedulable {
 		return "cordoned"
@@ -204,7 +206,7 @@ func refusal(p *corev1.Pod, n *corev1.Node) string {
 	return ""
 }
 
-// messageOf returns why a pod waits, in its scheduler's words.
+// messageOf returns the scheduler's message why a pod is pending.
 func messageOf(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -220,7 +222,7 @@ func (w *watched) Why(ctx context.Context, pod string, policies []string) (*boar
 	defer w.mu.Unlock()
 	for _, name := range policies {
 		if slices.ContainsFunc(w.policy.Env().Baselines, func(b envs.Baseline) bool { return b.Name == name && !b.Oracle }) {
-			w.wanted[name] = true // at the decisions to come, too
+			w.wanted[name] = true // also in later decisions
 		}
 	}
 	for _, p := range w.pending {
@@ -237,7 +239,8 @@ func (w *watched) Why(ctx context.Context, pod string, policies []string) (*boar
 	return nil, fmt.Errorf("pod %q neither waits nor is one of the last %d decisions", pod, shownDecisions)
 }
 
-// withAsked returns the explanation of a decision with a word on each policy that was not asked when it was made.
+// withAsked returns the explanation of a decision with a note on each policy that was not asked at the time of
+// the decision.
 func withAsked(made *board.PodWhy, policies []string) *board.PodWhy {
 	why := *made
 	why.Choices = slices.Clone(made.Choices)

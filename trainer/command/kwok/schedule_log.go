@@ -7,11 +7,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// placementsOfHistogram is how many placements a histogram of a scheduler is of.
+// placementsOfHistogram is the number of placements in a histogram.
 const placementsOfHistogram = 50
 
-// placementLog writes what a scheduler does as TensorBoard's tags, by the number of pods that it
-// has placed: scheduler/imbalance of each, and histograms of scheduler/placements_by_node.
+// placementLog writes a scheduler's actions as TensorBoard tags, with the number of placed pods as the step:
+// scheduler/imbalance for each, and histograms of scheduler/placements_by_node.
 type placementLog struct {
 	events *tracking.EventWriter
 	placed int64
@@ -27,7 +27,7 @@ func newPlacementLog(folder string) (*placementLog, error) {
 	return &placementLog{events: w}, nil
 }
 
-// add takes a placement into account.
+// add adds a placement.
 func (l *placementLog) add(p kwok.Placement) {
 	l.placed++
 	l.nodes = append(l.nodes, float64(p.Node))
@@ -43,14 +43,14 @@ func (l *placementLog) histogram() {
 	l.nodes = l.nodes[:0]
 }
 
-// note keeps the first error: a scheduler does not end for its log.
+// note keeps the first error. An error of the log does not stop the scheduler.
 func (l *placementLog) note(err error) {
 	if l.err == nil {
 		l.err = err
 	}
 }
 
-// close writes what is left and returns the first error.
+// close writes the remaining placements and returns the first error.
 func (l *placementLog) close() error {
 	l.histogram()
 	return errors.Join(l.err, l.events.Close())

@@ -26,12 +26,12 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// shadowFlags are the arguments of `kwok shadow`.
+// shadowFlags holds the arguments of `kwok shadow`.
 type shadowFlags struct {
 	trace, html, since string
 	decisions          string
-	recorder           recordFlags   // with a file to write it records while it compares
-	every              time.Duration // between pages while it records
+	recorder           recordFlags   // output file of a recording that is made during the comparison
+	every              time.Duration // interval of pages during the recording
 	models, policies   []string
 	env                string
 	kwargs             map[string]any
@@ -80,7 +80,7 @@ is of all of it.`,
 					if err := c.record(cmd); err != nil {
 						return err
 					}
-					c.trace, ctx = c.recorder.out, context.WithoutCancel(ctx) // Ctrl-C has ended the recording, not the report
+					c.trace, ctx = c.recorder.out, context.WithoutCancel(ctx) // Ctrl-C ends the recording, not the report
 				}
 				return c.report(ctx, cmd)
 			})
@@ -120,7 +120,8 @@ func (c *shadowFlags) check() error {
 	return checkListen("--board", c.page.address, c.page.tokenFile)
 }
 
-// onBoard calls run, and with --board serves the page meanwhile, and after it until the command is interrupted.
+// onBoard calls run, and with --board serves the page until run returns, and then until the command is
+// interrupted.
 func (c *shadowFlags) onBoard(cmd *cobra.Command, run func() error) (err error) {
 	if c.page.address == "" {
 		return run()
@@ -128,7 +129,7 @@ func (c *shadowFlags) onBoard(cmd *cobra.Command, run func() error) (err error) 
 	cfg := board.Config{Report: &c.shown}
 	watch := func(ctx context.Context) error { <-ctx.Done(); return nil }
 	if c.recorder.out != "" {
-		c.recorder.server.AllowRealNodes = true // the page changes nothing, as the recorder
+		c.recorder.server.AllowRealNodes = true // the page changes nothing, and neither does the recorder
 		client, err := kwok.Connect(cmd.Context(), c.recorder.server)
 		if err != nil {
 			return err
@@ -143,7 +144,7 @@ func (c *shadowFlags) onBoard(cmd *cobra.Command, run func() error) (err error) 
 	} else {
 		c.page.fragment = "#shadow"
 	}
-	c.page.tell = func(url string) { fmt.Fprintln(cmd.ErrOrStderr(), url) } // stdout is the report's
+	c.page.announce = func(url string) { fmt.Fprintln(cmd.ErrOrStderr(), url) } // stdout is for the report
 	return c.page.beside(cmd.Context(), cfg, watch, func(ctx context.Context) error {
 		if err := run(); err != nil {
 			return err
@@ -153,7 +154,7 @@ func (c *shadowFlags) onBoard(cmd *cobra.Command, run func() error) (err error) 
 	})
 }
 
-// first returns the policy that the page compares the cluster's scheduler with.
+// first returns the policy that the page compares with the cluster's scheduler.
 func (c *shadowFlags) first() live.Args {
 	if len(c.models) > 0 {
 		return live.Args{Model: c.models[0], Options: c.kwargs}
@@ -161,7 +162,7 @@ func (c *shadowFlags) first() live.Args {
 	return live.Args{Baseline: c.policies[0], Env: c.env, Options: c.kwargs}
 }
 
-// show gives the page a report.
+// show sends a report to the page.
 func (c *shadowFlags) show(r *shadow.Report) error {
 	if c.page.address == "" {
 		return nil
@@ -188,7 +189,8 @@ func (c *shadowFlags) compare(ctx context.Context, path string, stderr io.Writer
 	return shadow.Run(ctx, r, o)
 }
 
-// record records the cluster until the command is interrupted or its time is over. Meanwhile it writes pages.
+// record records the cluster until the command is interrupted or its duration has passed. Meanwhile it writes
+// pages.
 func (c *shadowFlags) record(cmd *cobra.Command) error {
 	switch _, err := os.Stat(c.recorder.out); {
 	case err == nil:
@@ -216,8 +218,8 @@ func (c *shadowFlags) record(cmd *cobra.Command) error {
 	}
 }
 
-// writePage writes the page of what has been recorded so far. What keeps it from that is no reason to stop recording; the
-// report at the end says it.
+// writePage writes the page of the recording so far. An error does not stop the recording; the report at the
+// end returns it.
 func (c *shadowFlags) writePage(ctx context.Context) {
 	r, err := c.compare(ctx, c.recorder.out, io.Discard)
 	if err != nil {
@@ -253,7 +255,7 @@ func parseSince(text string, start time.Time) (time.Duration, error) {
 	return t.Sub(start), nil
 }
 
-// openPolicies checks that each policy can be opened, and names it.
+// openPolicies opens each policy once as a check, and names it.
 func (c *shadowFlags) openPolicies() error {
 	open := func(name string, args live.Args) error {
 		p, err := live.Open(args, 1)
@@ -311,7 +313,7 @@ func (c *shadowFlags) report(ctx context.Context, cmd *cobra.Command) error {
 	return errors.Join(c.print(cmd, r), c.show(r))
 }
 
-// print writes the report in the forms that were asked for.
+// print writes the report in the requested forms.
 func (c *shadowFlags) print(cmd *cobra.Command, r *shadow.Report) error {
 	if c.html != "" {
 		if err := models.WriteFileAtomic(c.html, r.WriteHTML); err != nil {
@@ -324,7 +326,7 @@ func (c *shadowFlags) print(cmd *cobra.Command, r *shadow.Report) error {
 	return printShadow(cmd.OutOrStdout(), r)
 }
 
-// mostListed is how many pods the text lists that nobody placed.
+// mostListed is the maximum number of unplaced pods in the text.
 const mostListed = 20
 
 // printShadow writes the report as text.
@@ -377,7 +379,7 @@ func printPolicy(w io.Writer, p *shadow.Cluster) {
 	}
 }
 
-// printUnplaced lists the pods that nobody placed, and what the simulation leaves out.
+// printUnplaced lists the pods that neither side placed, and what the simulation omits.
 func printUnplaced(w io.Writer, r *shadow.Report) error {
 	if n := len(r.Unplaced); n > 0 {
 		fmt.Fprintf(w, "\n%d pods that nobody placed", n)

@@ -14,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// gaugeWidth is the length of a full gauge of top.
+// gaugeWidth is the length of a full gauge.
 const gaugeWidth = 20
 
 func newKwokTop() *cobra.Command {
@@ -58,7 +58,7 @@ func newKwokTop() *cobra.Command {
 	return cmd
 }
 
-// printTop prints a line for each node; clear begins at the top of the terminal.
+// printTop prints a line for each node; with clear it starts at the top of the terminal.
 func printTop(cmd *cobra.Command, nodes []kwok.NodeUsage, clear bool) error {
 	var b bytes.Buffer
 	if clear {

@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// kwokUp are the flags of `kwok up`.
+// kwokUp holds the flags of `kwok up`.
 type kwokUp struct {
 	listen, dataDir, kubeconfig, authorization, context string
 	enableCRDs                                          []string
@@ -110,7 +110,7 @@ func (u *kwokUp) args() []string {
 	return flags
 }
 
-// run runs a control plane until it or the command's context ends.
+// run runs a control plane until the plane or the command's context ends.
 func (u *kwokUp) run(cmd *cobra.Command, more []string) (err error) {
 	ctx := cmd.Context()
 	p, err := apiserver.Start(ctx, launch.Options{Args: append(u.args(), more...), Stderr: cmd.ErrOrStderr()})
@@ -127,7 +127,7 @@ func (u *kwokUp) run(cmd *cobra.Command, more []string) (err error) {
 	}
 	if u.context != "" && u.kubeconfig == "" {
 		c, err := addContext(u.context, p.Kubeconfig)
-		if err != nil { // a home that cannot be written to keeps nobody from the control plane
+		if err != nil { // a home folder that is not writable does not prevent the control plane
 			fmt.Fprintln(cmd.ErrOrStderr(), "trainer: no context was added to the kubeconfig that kubectl uses:", err)
 		} else {
 			up.Context = c.name
@@ -147,7 +147,7 @@ func (u *kwokUp) run(cmd *cobra.Command, more []string) (err error) {
 	return nil
 }
 
-// createNodes creates the nodes, and waits until they are ready where KWOK runs.
+// createNodes creates the nodes, and waits until they are ready if KWOK runs.
 func (u *kwokUp) createNodes(ctx context.Context, r launch.Ready) error {
 	if u.nodes.Count == 0 {
 		return nil
@@ -159,7 +159,7 @@ func (u *kwokUp) createNodes(ctx context.Context, r launch.Ready) error {
 	return kwok.CreateNodes(ctx, client, u.nodes, slices.Contains(r.Components, "kwok"))
 }
 
-// serveMetrics serves metrics.k8s.io from soon on until the function that it returns is called.
+// serveMetrics serves metrics.k8s.io in the background until the returned function is called.
 func (u *kwokUp) serveMetrics(ctx context.Context, stderr io.Writer, kubeconfig string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -176,7 +176,7 @@ func (u *kwokUp) serveMetrics(ctx context.Context, stderr io.Writer, kubeconfig 
 	}
 }
 
-// keepMetrics serves metrics.k8s.io until ctx ends. The registration goes with the control plane.
+// keepMetrics serves metrics.k8s.io until ctx ends. The registration ends with the control plane.
 func keepMetrics(ctx context.Context, kubeconfig string) error {
 	rc, err := kwok.RESTConfig(ctx, kwok.Options{Kubeconfig: kubeconfig, AllowRealNodes: true})
 	if err != nil {
@@ -193,7 +193,7 @@ func keepMetrics(ctx context.Context, kubeconfig string) error {
 type upReport struct {
 	launch.Ready
 	Context string `json:"context,omitempty"` // in the kubeconfig that kubectl uses
-	Nodes   int    `json:"nodes"`             // that were asked for
+	Nodes   int    `json:"nodes"`             // number of requested nodes
 }
 
 // printUp prints how to use the control plane.

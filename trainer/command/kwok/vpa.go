@@ -23,10 +23,10 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// vpaEnv is the environment of baselines.
+// vpaEnv is the environment of the baselines.
 const vpaEnv = "k8s/VerticalPodAutoscaler-v0"
 
-// recommenderFlags are those of `kwok vpa` and of its demo.
+// recommenderFlags holds the flags of `kwok vpa` and of its demo.
 type recommenderFlags struct {
 	server   kwok.Options
 	policy   play.Config
@@ -66,8 +66,8 @@ func (c *recommenderFlags) open(ctx context.Context) (vpa.Config, error) {
 	return vpa.Config{REST: rc, Name: c.name, Open: models}, err
 }
 
-// openModels returns what makes the model of each container: a policy with a memory of its own.
-// It makes one, to see that it can.
+// openModels returns the function that makes the model of each container: a policy with its own memory. It
+// makes one as a check.
 func openModels(ctx context.Context, c play.Config) (func() (vpa.Model, error), error) {
 	spec, trained, err := c.TrainedEnv(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func openModels(ctx context.Context, c play.Config) (func() (vpa.Model, error), 
 	}
 	spec, kwargs := play.Simulated(spec, cli.MergeKwargs(trained, c.EnvKwargs))
 	kwargs = cli.MergeKwargs(kwargs, nil)
-	for _, played := range []string{"data", "format", "split"} { // pods bring their usage
+	for _, played := range []string{"data", "format", "split"} { // pods have their own usage
 		delete(kwargs, played)
 	}
 	open := func() (vpa.Model, error) { return openModel(ctx, spec, kwargs, c) }

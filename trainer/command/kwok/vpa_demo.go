@@ -20,7 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// vpaDemo are the flags of `kwok vpa demo`.
+// vpaDemo holds the flags of `kwok vpa demo`.
 type vpaDemo struct {
 	recommenderFlags
 	demo  vpa.DemoConfig
@@ -28,7 +28,7 @@ type vpaDemo struct {
 	data  string
 	steps int
 	seed  uint64
-	ratio [2]float64 // limits over requests of CPU and memory
+	ratio [2]float64 // ratio of limits to requests of CPU and memory
 }
 
 func newKwokVPADemo() *cobra.Command {

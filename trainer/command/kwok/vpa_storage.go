@@ -14,13 +14,13 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/vpa/history"
 )
 
-// Values of --storage, which are upstream's.
+// Values of --storage, as in upstream's recommender.
 const (
 	storageCheckpoint = "checkpoint"
 	storagePrometheus = "prometheus"
 )
 
-// storageFlags say what a recommender knows at its start. Names, defaults and variables are upstream's.
+// storageFlags configure the initial knowledge of a recommender. Names, defaults and variables are upstream's.
 type storageFlags struct {
 	storage   string
 	tokenFile string
@@ -51,7 +51,7 @@ func (s *storageFlags) add(cmd *cobra.Command) {
 	f.StringVar(&s.tokenFile, "prometheus-bearer-token-file", "", "file with the bearer token for Prometheus")
 }
 
-// apply sets what the recommender keeps or reads.
+// apply configures what the recommender stores or reads.
 func (s *storageFlags) apply(c *vpa.Config) error {
 	switch s.storage {
 	case "":

@@ -22,7 +22,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// lraLearnedFlags say what learned prices are compared on.
+// lraLearnedFlags select the instances on which learned prices are compared.
 type lraLearnedFlags struct {
 	lraFlags
 	policies, baselines    []string
@@ -33,12 +33,12 @@ type lraLearnedFlags struct {
 	reference              string
 }
 
-// lraScores are the throughputs of a method on each batch or episode.
+// lraScores holds the throughputs of a method on each batch or episode.
 type lraScores struct {
 	Method         string    `json:"method"`
 	Throughput     float64   `json:"throughput"` // mean
 	OfBound        float64   `json:"of_bound"`
-	Gain           float64   `json:"gain"` // over the reference, mean of the pairs
+	Gain           float64   `json:"gain"` // mean of the paired ratios to the reference
 	GainLow        float64   `json:"gain_low"`
 	GainHigh       float64   `json:"gain_high"` // 95 % interval of Student's t
 	DecisionMicros float64   `json:"decision_micros"`
@@ -106,8 +106,8 @@ which set prices without learning.`,
 	return cmd
 }
 
-// summarise compares each method with the reference, which is the first if it is not named; the
-// last is the bound.
+// summarise compares each method with the reference, which is the first method unless it is named. The last
+// method is the bound.
 func summarise(all []lraScores, reference string) error {
 	bound := tracking.Mean(all[len(all)-1].Each)
 	ref := 0
@@ -129,7 +129,7 @@ func summarise(all []lraScores, reference string) error {
 	return nil
 }
 
-// batch plays batches by methods that know the batch, and by prices.
+// batch plays batches by methods that know the whole batch, and by prices.
 func (o *lraLearnedFlags) batch(ctx context.Context, p *pricing.Player, table *lra.Table) ([]lraScores, error) {
 	batches := planner.DrawBatches(o.containers, o.rows, o.seed)
 	trial := planner.Trial{
@@ -157,7 +157,7 @@ func (o *lraLearnedFlags) batch(ctx context.Context, p *pricing.Player, table *l
 	return append(all, lraScores{Method: bound.Method, Each: bound.Throughput}), nil
 }
 
-// arrivals plays episodes in which containers come and go.
+// arrivals plays episodes in which containers arrive and leave.
 func (o *lraLearnedFlags) arrivals(ctx context.Context, p *pricing.Player, table *lra.Table) ([]lraScores, error) {
 	played, err := p.Arrivals(ctx, o.rows, o.containers, o.load)
 	if err != nil {
@@ -172,8 +172,8 @@ func (o *lraLearnedFlags) arrivals(ctx context.Context, p *pricing.Player, table
 	}), nil
 }
 
-// scoresOf returns the scores of baselines and policies, and the mean of the policies, if there are any;
-// they begin at first.
+// scoresOf returns the scores of baselines and policies, and the mean of the policies, if there are any. The
+// policies start at index first.
 func scoresOf(played []pricing.Score, first int) []lraScores {
 	if first < len(played) {
 		played = append(played, pricing.Mean(fmt.Sprintf("mean of %d policies", len(played)-first), played[first:]))
@@ -185,7 +185,7 @@ func scoresOf(played []pricing.Score, first int) []lraScores {
 	return all
 }
 
-// player returns what plays the policies, and the node table.
+// player returns a player for the policies, and the node table.
 func (o *lraLearnedFlags) player() (*pricing.Player, *lra.Table, error) {
 	nodes, err := o.nodes()
 	if err != nil {

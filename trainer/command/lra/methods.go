@@ -1,5 +1,5 @@
-// Package lra holds the commands below `trainer lra`: placements of long-running applications by every
-// method, and the trainings of Metis.
+// Package lra holds the commands below `trainer lra`: placements of long-running applications by every method,
+// and the trainings of Metis.
 package lra
 
 import (
@@ -42,7 +42,7 @@ func New() *cobra.Command {
 
 // lraFlags select a batch, nodes and tables.
 type lraFlags struct {
-	cmd                                                 *cobra.Command // whose context and standard error are used
+	cmd                                                 *cobra.Command // for its context and standard error
 	data, table, score, batches, constraints, out, size string
 	setSize, choice                                     int
 	seed                                                uint64
@@ -70,7 +70,7 @@ func (o *lraFlags) add(cmd *cobra.Command) {
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "print the nodes one by one")
 }
 
-// file returns the path that was given, or name in the data folder.
+// file returns the given path, or else the path of name in the data folder.
 func (o *lraFlags) file(given, name string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -79,7 +79,8 @@ func (o *lraFlags) file(given, name string) (string, error) {
 	return filepath.Join(dir, name), err
 }
 
-// folder returns the folder of tables and batches: the given one, that of the data folder, or the sample's.
+// folder returns the folder of tables and batches: the given one, or that of the data folder, or that of the
+// sample.
 func (o *lraFlags) folder() (string, error) {
 	if o.data == "" {
 		var err error
@@ -90,7 +91,7 @@ func (o *lraFlags) folder() (string, error) {
 	return o.data, nil
 }
 
-// nodeTable returns the path of the node table to plan by.
+// nodeTable returns the path of the node table for planning.
 func (o *lraFlags) nodeTable() (string, error) {
 	if o.table != "" {
 		return o.table, nil
@@ -99,7 +100,7 @@ func (o *lraFlags) nodeTable() (string, error) {
 	return sample.NodeTable(dir), err
 }
 
-// tables reads the tables to plan and to score by, and the constraints.
+// tables reads the tables for planning and scoring, and the constraints.
 func (o *lraFlags) tables() (plan, score *lra.Table, constraints []interference.Constraint, err error) {
 	path, err := o.nodeTable()
 	if err != nil {
@@ -125,7 +126,7 @@ func (o *lraFlags) tables() (plan, score *lra.Table, constraints []interference.
 func (o *lraFlags) batchSet() ([]lra.Counts, string, error) {
 	name := fmt.Sprintf("batch_set_%d.csv", o.setSize)
 	if o.setSize == 3000 {
-		name = "batch_set_3000_regenerated.csv" // the one as published has batches of 6
+		name = "batch_set_3000_regenerated.csv" // the published one has batches of 6
 	}
 	path, err := o.file(o.batches, name)
 	if err != nil {
@@ -144,7 +145,7 @@ func (o *lraFlags) nodes() (int, error) {
 	return n, nil
 }
 
-// load reads the batch that the flags select, as a problem by each table.
+// load reads the selected batch as a problem, once by each table.
 func (o *lraFlags) load() (plan, score *planner.Problem, constraints []interference.Constraint, err error) {
 	nodes, err := o.nodes()
 	if err != nil {
@@ -238,7 +239,7 @@ from a node table instead.`,
 	return cmd
 }
 
-// derive derives constraints from the table or the pairwise profile that the flags name.
+// derive derives constraints from the given table or pairwise profile.
 func (o *lraFlags) derive(counts, perApp string) ([]interference.Constraint, error) {
 	if o.table != "" {
 		t, err := files.ReadTableFile(o.table)

@@ -25,22 +25,22 @@ type lraResult struct {
 	Nodes          int          `json:"nodes"`
 	Batch          lra.Counts   `json:"batch"`
 	Throughput     float64      `json:"throughput"`      // of a container, by the score table
-	Planned        float64      `json:"planned"`         // by the table that was planned by
-	Bound          float64      `json:"lp_bound"`        // of throughput
-	Violations     float64      `json:"violations"`      // weighted, of the constraints
+	Planned        float64      `json:"planned"`         // the same by the plan table
+	Bound          float64      `json:"lp_bound"`        // of the throughput
+	Violations     float64      `json:"violations"`      // of the constraints, weighted
 	Seconds        float64      `json:"seconds"`         // of the whole placement
 	DecisionMicros float64      `json:"decision_micros"` // of a container
 	Placement      []lra.Counts `json:"placement"`
-	Episodes       int          `json:"episodes,omitempty"` // of a training
-	Curve          []lraPoint   `json:"curve,omitempty"`    // of its updates
+	Episodes       int          `json:"episodes,omitempty"` // number of episodes of a training
+	Curve          []lraPoint   `json:"curve,omitempty"`    // updates of a training
 
 	problem     *planner.Problem
 	states      planner.Placement
 	constraints []interference.Constraint
-	model       func(w io.Writer) error // writes what was trained; nil if nothing was
+	model       func(w io.Writer) error // writes the trained model; nil if there is none
 }
 
-// newLRAResult describes the placement x that took so long.
+// newLRAResult describes the placement x, which took the given time.
 func newLRAResult(method string, plan, score *planner.Problem, constraints []interference.Constraint, x planner.Placement, took time.Duration) (*lraResult, error) {
 	containers := float64(plan.Batch.Total())
 	r := &lraResult{
@@ -59,7 +59,7 @@ func newLRAResult(method string, plan, score *planner.Problem, constraints []int
 	return r, nil
 }
 
-// report writes the files that the flags ask for, and prints the result.
+// report writes the requested files, and prints the result.
 func (r *lraResult) report(cmd *cobra.Command, o *lraFlags) error {
 	if o.out != "" {
 		if err := r.write(o.out); err != nil {
@@ -99,8 +99,7 @@ func (r *lraResult) print(cmd *cobra.Command, verbose bool) error {
 	return t.WriteText(cmd.OutOrStdout())
 }
 
-// nodeRows returns the breakdown by nodes: counts, throughput in all and of each container,
-// violations.
+// nodeRows returns a row for each node: counts, total throughput, throughput of each container, violations.
 func (r *lraResult) nodeRows() [][]string {
 	var all [][]string
 	for i, s := range r.states {

@@ -25,7 +25,7 @@ import (
 type lraMean struct {
 	Method         string  `json:"method"`
 	Throughput     float64 `json:"throughput"` // of a container
-	OfBound        float64 `json:"of_bound"`   // over the mean bound
+	OfBound        float64 `json:"of_bound"`   // ratio to the mean bound
 	Violations     float64 `json:"violations"`
 	DecisionMicros float64 `json:"decision_micros"`
 }
@@ -77,7 +77,7 @@ func newLRATable() *cobra.Command {
 	return cmd
 }
 
-// lraMeans plays all methods on all batches; the last row is the bound.
+// lraMeans plays all methods on all batches. The last row is the bound.
 func lraMeans(ctx context.Context, plan, score *lra.Table, constraints []interference.Constraint, nodes int, batches []lra.Counts, seed uint64) ([]lraMean, error) {
 	trial := planner.Trial{
 		Plan: plan, Score: score, Constraints: constraints, Nodes: nodes, Batches: batches, Now: time.Now,

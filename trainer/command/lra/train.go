@@ -26,14 +26,14 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// lraTraining is a way to train on one batch for its best placement.
+// lraTraining is a method of training for the best placement of one batch.
 type lraTraining struct {
 	name, doc, long string
 	config          metis.Config
 	episodes        int
 	env             string
 	options         map[string]any
-	high            bool // it divides among sub-clusters, which a sub-scheduler fills
+	high            bool // it distributes containers to sub-clusters, which a sub-scheduler fills
 }
 
 var lraTrainings = []lraTraining{
@@ -46,7 +46,7 @@ var lraTrainings = []lraTraining{
 		metis.DivideAndConquer(), 2000, "k8s/LRASubcluster-v0", map[string]any{"reward": world.RewardTerminal}, false},
 }
 
-// lraTrainFlags are the flags of a training on one batch.
+// lraTrainFlags holds the flags of a training on one batch.
 type lraTrainFlags struct {
 	lraFlags
 	sub      string
@@ -89,7 +89,7 @@ func newLRATrain(how lraTraining) *cobra.Command {
 	return cmd
 }
 
-// interrupted returns an error if ctx ended the training before its episodes and its budget.
+// interrupted returns an error if ctx ended the training before its episodes and its time budget ended.
 func (o *lraTrainFlags) interrupted(ctx context.Context, r *lraResult) error {
 	if ctx.Err() == nil || r.Episodes >= o.episodes {
 		return nil
@@ -101,14 +101,14 @@ func (o *lraTrainFlags) interrupted(ctx context.Context, r *lraResult) error {
 	return fmt.Errorf("%w after %d of %d episodes: the best placement until then is reported, and %s; the same command starts over", cli.ErrInterrupted, r.Episodes, o.episodes, kept)
 }
 
-// lraPoint is an update of a training.
+// lraPoint is an update in a training's log.
 type lraPoint struct {
 	Episodes int     `json:"episodes"`
-	Mean     float64 `json:"mean"` // throughput, of the episodes since the last
-	Best     float64 `json:"best"` // so far
+	Mean     float64 `json:"mean"` // mean throughput of the episodes since the last update
+	Best     float64 `json:"best"` // best throughput so far
 }
 
-// options returns the options of the environment that the flags select.
+// options returns the environment's options for the flags.
 func (o *lraTrainFlags) options(how lraTraining, nodes int) (map[string]any, error) {
 	kwargs := map[string]any{"nodes": nodes, "batch": o.choice}
 	table, err := o.nodeTable()
@@ -128,8 +128,8 @@ func (o *lraTrainFlags) options(how lraTraining, nodes int) (map[string]any, err
 	return cli.MergeKwargs(kwargs, how.options), nil
 }
 
-// subscheduler returns what fills sub-clusters: as given, or the published networks, which are no file of the
-// artefact, or else greedy.
+// subscheduler returns the sub-scheduler: the given one, or the published networks, which the artefact does not
+// contain, or else greedy.
 func (o *lraTrainFlags) subscheduler() (string, error) {
 	path, err := o.file(o.sub, "metis_subscheduler_weights.npz")
 	if err != nil || o.sub != "" {
@@ -142,11 +142,10 @@ func (o *lraTrainFlags) subscheduler() (string, error) {
 	return path, nil
 }
 
-// updateEpisodes is the number of episodes of an update.
+// updateEpisodes is the number of episodes per update.
 const updateEpisodes = 10
 
-// train trains on the batch that the flags select. What is learned from is the table that is
-// planned by.
+// train trains on the selected batch, with rewards from the plan table.
 func (o *lraTrainFlags) train(ctx context.Context, how lraTraining) (*lraResult, error) {
 	plan, score, constraints, err := o.load()
 	if err != nil {
@@ -178,7 +177,7 @@ func (o *lraTrainFlags) train(ctx context.Context, how lraTraining) (*lraResult,
 	if err != nil {
 		return nil, err
 	}
-	if best == nil { // ctx ended before the first
+	if best == nil { // ctx ended before the first update
 		return nil, fmt.Errorf("no episode was played: %w", context.Cause(ctx))
 	}
 	r, err := newLRAResult(how.name, plan, score, constraints, best, time.Since(start))

@@ -21,12 +21,12 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// lraSubResult holds the results of a sub-scheduler by the number of containers.
+// lraSubResult holds the results of a sub-scheduler by number of containers.
 type lraSubResult struct {
 	Model   string               `json:"model"`
 	Seconds float64              `json:"seconds"` // of the training
 	Counts  []subcluster.Quality `json:"counts"`
-	Worse   []int                `json:"worse"` // counts at which round-robin is better
+	Worse   []int                `json:"worse"` // numbers of containers at which round-robin is better
 }
 
 func newLRATrainSub() *cobra.Command {
@@ -85,7 +85,7 @@ rounds, one of each in turn, and keeps the better. With --model nothing is train
 	return cmd
 }
 
-// train trains a sub-scheduler by the table.
+// train trains a sub-scheduler on the table.
 func (r *lraSubResult) train(cmd *cobra.Command, table, imitate string, steps int, seed uint64, folder string) error {
 	start := time.Now()
 	given := map[string]any{}
@@ -111,7 +111,7 @@ func (r *lraSubResult) train(cmd *cobra.Command, table, imitate string, steps in
 	}
 	defer t.Close()
 	if err := t.Train(cmd.Context()); err != nil {
-		if errors.Is(err, cli.ErrInterrupted) && t.Learner.NumTimesteps() > t.First { // it has saved a checkpoint
+		if errors.Is(err, cli.ErrInterrupted) && t.Learner.NumTimesteps() > t.First { // the training has saved a checkpoint
 			err = fmt.Errorf("%w of trainer train, and compare its model with --model FILE", err)
 		}
 		return err
@@ -148,7 +148,7 @@ func worse(counts []subcluster.Quality) (containers []int) {
 	return containers
 }
 
-// report writes the file that the flags ask for, and prints the comparison.
+// report writes the requested file, and prints the comparison.
 func (r *lraSubResult) report(cmd *cobra.Command, o *lraFlags) error {
 	if o.out != "" {
 		if err := os.MkdirAll(o.out, 0o755); err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
-// podschedAgent is a shortcut for train, with the flags of an earlier project (AAML).
+// podschedAgent is a shortcut for train with the flags of an earlier project (AAML).
 type podschedAgent struct {
 	name, what string
 	algo       string
-	graph      bool // a graph network, or else a dense one
+	graph      bool // a graph network instead of a dense one
 }
 
 var podschedAgents = []podschedAgent{
@@ -27,10 +27,10 @@ var podschedAgents = []podschedAgent{
 	{"acgnn", "actor-critic with a graph network", a2c.Algo, true},
 }
 
-// graphOptions are the options by which an environment shows the graph of its nodes.
+// graphOptions holds the options with which an environment includes the graph of its nodes in observations.
 var graphOptions = map[string]string{"k8s/PodBalance-v0": "edges:rack", "k8s/GPUPodScheduling-v0": "edges:model"}
 
-// earlierFlags are the flags of the earlier project.
+// earlierFlags holds the flags of the earlier project.
 type earlierFlags struct {
 	hidden                            int
 	initEps, epsDecay, gamma, rate    float64
@@ -38,10 +38,10 @@ type earlierFlags struct {
 	progress, scroll                  bool
 }
 
-// earlierEps is the least ε of the earlier project, which has no flag.
+// earlierEps is the minimum ε of the earlier project, which has no flag for it.
 const earlierEps = 0.01
 
-// shortcutSteps is how long the shortcuts train without -n. The earlier project's runs had 300
+// shortcutSteps is the length of the shortcuts' trainings without -n. The earlier project's runs had 300
 // decisions, with 12 gradient steps.
 const shortcutSteps = 100_000
 
@@ -121,7 +121,7 @@ GCN layers give all nodes of a rack the same score.)`
 	return text
 }
 
-// check reports the first flag of which hyperparameters cannot be made.
+// check returns an error for the first flag that no hyperparameter can represent.
 func (e *earlierFlags) check() error {
 	for _, p := range []struct {
 		name string
@@ -137,7 +137,7 @@ func (e *earlierFlags) check() error {
 	return nil
 }
 
-// warn says which flags were given that an actor-critic has no use for.
+// warn logs the given flags that an actor-critic does not use.
 func (a podschedAgent) warn(cmd *cobra.Command) {
 	if a.algo != a2c.Algo {
 		return
@@ -149,7 +149,7 @@ func (a podschedAgent) warn(cmd *cobra.Command) {
 	}
 }
 
-// params returns the hyperparameters that the flags stand for, as arguments of --params.
+// params converts the flags to hyperparameters, as arguments of --params.
 func (a podschedAgent) params(e *earlierFlags) []string {
 	policy := policies.Mlp
 	if a.graph {
@@ -170,11 +170,11 @@ func (a podschedAgent) params(e *earlierFlags) []string {
 		fmt.Sprintf("batch_size:%d", e.batchSize), fmt.Sprintf("learning_starts:%d", min(e.batchSize, e.buffer)))
 }
 
-// prepend puts values before those of a list flag, so that what the user gave counts more. The
-// flag is not marked as given: the command line on record is the user's.
+// prepend inserts values before those of a list flag, so that the user's values take precedence. It does not
+// mark the flag as given, because the recorded command line is the user's.
 func prepend(f *pflag.Flag, values []string) {
 	list := f.Value.(pflag.SliceValue)
 	if err := list.Replace(append(values, list.GetSlice()...)); err != nil {
-		panic(err) // a list of strings takes any
+		panic(err) // a list of strings accepts any
 	}
 }

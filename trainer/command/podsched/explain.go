@@ -17,8 +17,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// explainer is implemented by tasks that can explain what speaks for and against each node in the
-// decision to come: a row for each, under the names of the columns.
+// explainer is implemented by tasks that can explain the pros and cons of each node for the next decision, as a
+// table with a row per node.
 type explainer interface {
 	Explain(s *cluster.State) (columns []string, rows [][]string)
 }
@@ -26,10 +26,10 @@ type explainer interface {
 // explanation is the JSON of `podsched explain`.
 type explanation struct {
 	Env      string                   `json:"env"`
-	Decision int                      `json:"decision"` // from 0
+	Decision int                      `json:"decision"` // counted from 0
 	Nodes    []map[string]string      `json:"nodes"`
-	Choices  map[string]string        `json:"choices"`          // node by baseline and model
-	Scores   map[string]*board.Scores `json:"scores,omitempty"` // of the actions, by model
+	Choices  map[string]string        `json:"choices"`          // chosen node, by baseline and model
+	Scores   map[string]*board.Scores `json:"scores,omitempty"` // scores of the actions, by model
 }
 
 func newPodschedExplain() *cobra.Command {
@@ -98,7 +98,7 @@ func newPodschedExplain() *cobra.Command {
 	return cmd
 }
 
-// explain returns an explanation as JSON has it.
+// explain returns an explanation in its JSON form.
 func explain(env string, decision int, columns []string, rows [][]string, names, choices []string, scores map[string]*board.Scores) explanation {
 	e := explanation{Env: env, Decision: decision, Choices: map[string]string{}, Scores: scores}
 	for _, r := range rows {
@@ -116,7 +116,7 @@ func explain(env string, decision int, columns []string, rows [][]string, names,
 	return e
 }
 
-// writeExplanation writes the cluster, a table of its nodes and one of the choices.
+// writeExplanation writes the cluster, a table of its nodes and a table of the choices.
 func writeExplanation(w io.Writer, cluster string, columns []string, rows [][]string, names, choices []string, scores map[string]*board.Scores) error {
 	fmt.Fprintln(w, cluster)
 	t := tracking.NewTable(columns...)
@@ -141,7 +141,8 @@ func writeExplanation(w io.Writer, cluster string, columns []string, rows [][]st
 	return t.WriteText(w)
 }
 
-// playTo resets the environment of v and plays the given number of decisions by a baseline. It returns the last batch.
+// playTo resets the environment of v and plays the given number of decisions by a baseline. It returns the last
+// batch.
 func playTo(cmd *cobra.Command, v *envs.Vec, name string, seed uint64, decisions int) (*envs.Batch, error) {
 	if decisions < 0 {
 		return nil, fmt.Errorf("--decision is %d, want 0 or more", decisions)
@@ -169,8 +170,8 @@ func playTo(cmd *cobra.Command, v *envs.Vec, name string, seed uint64, decisions
 	return b, nil
 }
 
-// choicesOf asks each baseline for the decision to come, as far as it can answer in the middle of
-// an episode, and returns the names of the nodes that they choose.
+// choicesOf asks each baseline for the next decision, if it can answer in the middle of an episode, and returns
+// the names of the nodes that they choose.
 func choicesOf(ctx context.Context, v *envs.Vec, rows [][]string) (names, choices []string, err error) {
 	action := make([]float32, 1)
 	for _, b := range v.Spec().Baselines {
@@ -179,7 +180,7 @@ func choicesOf(ctx context.Context, v *envs.Vec, rows [][]string) (names, choice
 		}
 		rule, err := b.New(v.Env(0).Task())
 		if err != nil {
-			continue // not for these options
+			continue // it does not support these options
 		}
 		if err := rule(ctx, v.Env(0).State(), false, action); err != nil {
 			return nil, nil, fmt.Errorf("baseline %s: %w", b.Name, err)
@@ -194,10 +195,10 @@ func nodeOf(action float32, rows [][]string) string {
 	if i := int(action); i < len(rows) {
 		return rows[i][0]
 	}
-	return "none of the nodes" // an action after the last node: wait
+	return "none of the nodes" // the action after the last node is to wait
 }
 
-// choiceOfModel asks a model for the decision to come.
+// choiceOfModel asks a model for the next decision.
 func choiceOfModel(path string, v *envs.Vec, b *envs.Batch, rows [][]string) (name, choice string, scores *board.Scores, err error) {
 	m, err := play.ReadModelFor(path, v)
 	if err != nil {
@@ -211,7 +212,7 @@ func choiceOfModel(path string, v *envs.Vec, b *envs.Batch, rows [][]string) (na
 	return play.ModelName(path, m.Meta.Algo, true), nodeOf(action[0], rows), board.ScoresOf(m.Policy, b, len(b.Mask)), nil
 }
 
-// addScores adds a model's scores of the nodes before the last column, the reason.
+// addScores inserts a model's scores of the nodes before the last column, the reason.
 func addScores(columns []string, rows [][]string, name string, s *board.Scores) ([]string, [][]string) {
 	last := len(columns) - 1
 	columns = slices.Insert(slices.Clone(columns), last, name+" "+s.Kind)

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Manifests are kept as YAML trees, so that whatever a file says, comments too, stays as it is.
+// Manifests are kept as YAML trees, so that the contents of a file, including comments, stay unchanged.
 
 // manifest is one Kubernetes object of a file.
 type manifest struct {
@@ -22,7 +22,7 @@ type manifest struct {
 	node *yaml.Node // a mapping
 }
 
-// manifests returns the objects of docs, those in lists too.
+// manifests returns the objects of docs, including those in lists.
 func manifests(docs []*yaml.Node) []manifest {
 	var all []manifest
 	var add func(n *yaml.Node, kind string)
@@ -63,7 +63,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// childOrNew returns the mapping at a key of a mapping. What is none, such as null, it replaces.
+// childOrNew returns the mapping at a key of a mapping. It replaces a value of another kind, such as null.
 func childOrNew(n *yaml.Node, key string) *yaml.Node {
 	c := child(n, key)
 	if c == nil {
@@ -94,8 +94,8 @@ func nameOf(n *yaml.Node) (string, error) {
 	return name.Value, nil
 }
 
-// readManifests reads the documents of a YAML file, or makes them of a CSV file in the format of
-// the openb trace. A file of another kind, or a CSV file with another header, has none.
+// readManifests reads the documents of a YAML file, or converts a CSV file in the format of the openb trace. It
+// returns none for a file of another kind, or for a CSV file with another header.
 func readManifests(path, ext string) ([]*yaml.Node, error) {
 	parse := map[string]func(io.Reader) ([]*yaml.Node, error){".yaml": parseYAML, ".yml": parseYAML, ".csv": parseCSV}[ext]
 	if parse == nil {
@@ -129,14 +129,13 @@ func parseYAML(r io.Reader) ([]*yaml.Node, error) {
 	}
 }
 
-// Limits of a YAML document with its anchors expanded: an anchor may contain itself.
+// Limits of a YAML document with its anchors expanded; an anchor may contain itself.
 const (
 	maxYAMLDepth = 100
 	maxYAMLNodes = 2_000_000
 )
 
-// expander copies documents so that anchored parts stand wherever they are referred to: a change
-// of one object does not show in another then.
+// expander copies anchored parts to each reference, so that a change of one object does not affect another.
 type expander struct{ nodes int }
 
 func (e *expander) expand(n *yaml.Node, depth int) (*yaml.Node, error) {
@@ -170,8 +169,8 @@ func encodeManifests(docs []*yaml.Node) ([]byte, error) {
 	return b.Bytes(), enc.Close()
 }
 
-// Objects as the simulator of the trace has them. The names of the GPU resources and annotations
-// are those of its device plugin.
+// Objects as the trace's simulator has them. The names of the GPU resources and annotations are those of its
+// device plugin.
 type (
 	objectMeta struct {
 		Name        string            `yaml:"name"`
@@ -209,11 +208,11 @@ const (
 	gpuMilli = "alibabacloud.com/gpu-milli" // of a node: of all its GPUs; of a pod: of each
 	gpuModel = "alibabacloud.com/gpu-card-model"
 
-	tracePods  = "1001" // that a node of the trace runs at most
+	tracePods  = "1001" // maximum pods of a node in the trace
 	pauseImage = "registry.k8s.io/pause:3.10"
 )
 
-// Columns that distinguish the two lists of the trace, of which the pods' may have more.
+// Columns that distinguish the trace's two lists. The list of pods may have more.
 var (
 	nodeColumns = []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}
 	podColumns  = []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}
@@ -267,7 +266,7 @@ func hasAll(header, columns []string) bool {
 	return !slices.ContainsFunc(columns, func(c string) bool { return !slices.Contains(header, c) })
 }
 
-// numbers returns the columns of a row as whole numbers from 0 on.
+// numbers returns the columns of a row as non-negative integers.
 func numbers(row map[string]string, columns ...string) ([]int64, error) {
 	var all []int64
 	for _, c := range columns {

@@ -1,5 +1,5 @@
-// Package podsched holds the commands below `trainer podsched`: shortcuts that train, simulations,
-// topologies and explanations of decisions.
+// Package podsched holds the commands below `trainer podsched`: shortcuts for training, simulations, topologies
+// and explanations of decisions.
 package podsched
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
-// New returns the group of commands. Those that train are made of train, which returns the
-// command train and the arguments that it reads its flags into.
+// New returns the group of commands. It builds the training shortcuts from train, which returns the command
+// train and the configuration that its flags set.
 func New(train func() (*cobra.Command, *run.Config)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "podsched",

@@ -16,7 +16,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// recordFlags are the arguments of `podsched record`.
+// recordFlags holds the arguments of `podsched record`.
 type recordFlags struct {
 	env, model, policy, out string
 	kwargs                  map[string]any
@@ -88,7 +88,7 @@ func (o *recordFlags) play(ctx context.Context) (*cluster.State, error) {
 	return s.Clone(), nil
 }
 
-// write writes the recording, and leaves no file after an error. The date is arbitrary, and fixed so that equal
+// write writes the recording. After an error it leaves no file. The date is arbitrary but fixed, so that equal
 // seeds give equal files.
 func (o *recordFlags) write(s *cluster.State) error {
 	w, err := clustertrace.Create(o.out, clustertrace.Header{Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Source: "trainer podsched record " + o.env})

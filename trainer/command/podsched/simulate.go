@@ -25,7 +25,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// simulateFlags are the arguments of `podsched simulate`.
+// simulateFlags holds the arguments of `podsched simulate`.
 type simulateFlags struct {
 	workload, config string
 	seed             int64
@@ -147,7 +147,7 @@ func (o *simulateFlags) run(cmd *cobra.Command) (*gpushare.Report, error) {
 	return report, errors.Join(err, closer())
 }
 
-// read reads the objects of -f, and what a configuration of Simon says beside them.
+// read reads the objects of -f, and the settings of a Simon configuration.
 func (o *simulateFlags) read(cmd *cobra.Command) error {
 	simon, err := kubeyaml.ReadSimon(o.workload)
 	if err != nil {
@@ -181,7 +181,7 @@ func (o *simulateFlags) read(cmd *cobra.Command) error {
 	return err
 }
 
-// decider returns the model or the scorer, nil without either, and what closes it.
+// decider returns the model or the scorer, or nil without either, and a function that closes it.
 func (o *simulateFlags) decider() (gpushare.Decider, func() error, error) {
 	nothing := func() error { return nil }
 	switch {
@@ -245,9 +245,9 @@ const (
 
 // snapshotRequest names a point of a simulation at which to write a file.
 type snapshotRequest struct {
-	name      string // "": after the number of decisions
+	name      string // "": after a number of decisions
 	decisions int
-	file      string // to write then
+	file      string // at which to write
 }
 
 func (o *simulateFlags) parseSnapshots() ([]snapshotRequest, error) {
@@ -323,7 +323,7 @@ func percent(a, b int64) float64 {
 	return 100 * float64(a) / float64(b)
 }
 
-// printDescheduling prints what was evicted, and the cluster before and after.
+// printDescheduling prints the evictions, and the cluster before and after.
 func printDescheduling(w io.Writer, d *gpushare.Descheduling) error {
 	fmt.Fprintln(w)
 	t := tracking.NewTable("evicted pod", "from", "to")
@@ -350,7 +350,7 @@ func printDescheduling(w io.Writer, d *gpushare.Descheduling) error {
 	return t.WriteText(w)
 }
 
-// failure says why a pod was not placed, as kube-scheduler words it.
+// failure returns why a pod was not placed, in kube-scheduler's words.
 func failure(nodes int, reasons map[string]int) string {
 	var parts []string
 	for _, why := range slices.Sorted(maps.Keys(reasons)) {

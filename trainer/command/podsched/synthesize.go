@@ -55,9 +55,9 @@ envs/dataset/clustertrace states the laws (type Synthetic). Equal seeds give equ
 	return cmd
 }
 
-// synthesize writes the recording, and leaves no file after an error.
+// synthesize writes the recording. After an error it leaves no file.
 func synthesize(path string, law clustertrace.Synthetic, seed uint64) (synthesized, error) {
-	// The date is arbitrary, and fixed so that equal seeds give equal files.
+	// The date is arbitrary but fixed, so that equal seeds give equal files.
 	w, err := clustertrace.Create(path, clustertrace.Header{Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Source: "trainer podsched synthesize"})
 	if err != nil {
 		return synthesized{}, err

@@ -16,7 +16,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// hierSuffix ends the names, before the extension, of the files that topology writes.
+// hierSuffix is the suffix of the names, before the extension, of the files that topology writes.
 const hierSuffix = "-hier"
 
 // hierFile is the JSON of `podsched topology` for one file.
@@ -24,7 +24,7 @@ type hierFile struct {
 	Source  string `json:"source"`
 	Written string `json:"written"`
 	Nodes   int    `json:"nodes"`
-	Racks   int    `json:"racks"` // that the nodes of this file stand in
+	Racks   int    `json:"racks"` // of the nodes in this file
 	Pods    int    `json:"pods"`
 
 	text []byte
@@ -74,10 +74,10 @@ numbers begin anew. Files *-hier.* are never read.`,
 	return cmd
 }
 
-// writeTopology writes the copies of all files below dir, and only if all can be read.
+// writeTopology writes the copies of all files below dir, but none if it cannot read one of them.
 func writeTopology(dir string, perRack int, scheduler string) ([]hierFile, error) {
 	clusters := map[string]*numbering{} // by folder
-	written := map[string]string{}      // source by file to write
+	written := map[string]string{}      // source by output file
 	files := []hierFile{}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -124,19 +124,19 @@ func writeTopology(dir string, perRack int, scheduler string) ([]hierFile, error
 	return files, nil
 }
 
-// cutExt divides the name of a file before its extension.
+// cutExt splits a file name before its extension.
 func cutExt(path string) (stem, ext string) {
 	ext = filepath.Ext(path)
 	return strings.TrimSuffix(path, ext), ext
 }
 
-// numbering gives the nodes of a cluster their numbers.
+// numbering numbers the nodes of a cluster.
 type numbering struct {
 	seen map[string]bool
 	next int
 }
 
-// begin is called before each list of nodes, and starts again if it has one seen before.
+// begin is called before each list of nodes. It restarts if a name repeats.
 func (n *numbering) begin(names []string) {
 	again := n.seen == nil
 	for _, name := range names {
@@ -150,7 +150,7 @@ func (n *numbering) begin(names []string) {
 	}
 }
 
-// label puts the nodes among docs into racks and gives the pods their scheduler.
+// label assigns racks to the nodes among docs, and a scheduler to the pods.
 func (f *hierFile) label(docs []*yaml.Node, cluster *numbering, perRack int, scheduler string) error {
 	var nodes []*yaml.Node
 	var names []string

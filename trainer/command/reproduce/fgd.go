@@ -17,11 +17,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// fgdConfig are the arguments of reproduce fgd --all.
+// fgdConfig holds the arguments of reproduce fgd --all.
 type fgdConfig struct {
 	published.Table
 	data   string
-	lists  []string // nil is all
+	lists  []string // nil: all
 	models []string
 }
 
@@ -112,7 +112,7 @@ func (c *fgdConfig) folder(cmd *cobra.Command) (string, error) {
 	return sample.Dir(cmd.Context(), cmd.ErrOrStderr(), "openb")
 }
 
-// reportFGD draws the curves, if plots is a folder, and prints the tables.
+// reportFGD plots the curves, if plots is a folder, and prints the tables.
 func reportFGD(cmd *cobra.Command, rows []published.Row, at int, plots string) error {
 	if plots != "" {
 		if err := plotFGD(plots, rows); err != nil {
@@ -171,8 +171,8 @@ func reproduceHeuristic(nodeFile, podFile, policy string, seed int64, ratio floa
 	return gpushare.Reproduce(nodes, pods, policy, seed, ratio)
 }
 
-// reproduceAll plays the lists one after another. If ctx ends, it returns the rows of the lists that
-// were played to the end, with an error that wraps cli.ErrInterrupted.
+// reproduceAll plays the lists one after another. If ctx ends, it returns the rows of the complete lists, with
+// an error that wraps cli.ErrInterrupted.
 func reproduceAll(ctx context.Context, c fgdConfig) ([]published.Row, error) {
 	trace, err := published.Read(c.data, c.lists...)
 	if err != nil {
@@ -194,11 +194,11 @@ func reproduceAll(ctx context.Context, c fgdConfig) ([]published.Row, error) {
 	return rows, nil
 }
 
-// plotFrom is the first percent arrived of the plots: below it every policy allocates everything.
+// plotFrom is the first percent arrived in the plots: below it every policy allocates everything.
 const plotFrom = 60
 
-// plotFGD draws for each list the allocation by percent arrived: medians over seeds, with bands
-// from the first to the third quartile.
+// plotFGD plots the allocation over percent arrived for each list: medians over seeds, with bands from the
+// first to the third quartile.
 func plotFGD(dir string, rows []published.Row) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 // gpuEnv is the environment whose models play the workloads of reproduce fgd.
 const gpuEnv = "k8s/GPUPodScheduling-v0"
 
-// learned returns the policy of the models, or nil if there are none.
+// learned returns the policy of the models, or nil without models.
 func learned(paths []string, ratio float64) (*published.Learned, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -43,8 +43,8 @@ func learned(paths []string, ratio float64) (*published.Learned, error) {
 	return l, nil
 }
 
-// reproduceModel plays the model at path on the reference's workload of a random seed, with the
-// options of its training that a workload leaves open.
+// reproduceModel plays the model at path on the reference's workload for a random seed. Options that a workload
+// leaves open are those of the model's training.
 func reproduceModel(ctx context.Context, path, nodeFile, podFile string, seed int64, ratio float64) (*gpushare.Run, error) {
 	if ratio == 0 {
 		return nil, errors.New("--model plays lists tuned to a --ratio above 0")
@@ -77,9 +77,9 @@ func reproduceModel(ctx context.Context, path, nodeFile, podFile string, seed in
 // curvePoints are the percents arrived of printFGDModels.
 var curvePoints = []int{70, 75, 80, 85, 90, 95, 100, 105, 110, 115, 120, 125, 130}
 
-// printFGDModels prints for each list the curves of the models and of a heuristic, and their
-// paired differences. Intervals are over models, each taken as its mean over the workloads, or
-// with one model over the workloads.
+// printFGDModels prints the curves of the models and of a heuristic for each list, and their paired
+// differences. Intervals are over models, each with its mean over the workloads, or with a single model over
+// the workloads.
 func printFGDModels(cmd *cobra.Command, rows []published.Row, heuristic string) error {
 	w := cmd.OutOrStdout()
 	for _, r := range rows {
@@ -88,7 +88,7 @@ func printFGDModels(cmd *cobra.Command, rows []published.Row, heuristic string) 
 		}
 		base := rowOf(rows, r.List, heuristic)
 		if base == nil {
-			return nil // its curve was not asked for
+			return nil // its curve was not requested
 		}
 		t := tracking.NewTable(">arrived %", ">"+r.Policy, ">"+heuristic, ">difference", ">95 % interval")
 		for _, x := range curvePoints {

@@ -40,7 +40,7 @@ is printed, with or without --json.`,
 				if cmd.Flags().Changed("data") {
 					return errors.New("--data holds expected values of the scenarios, not of --usage: give one of them")
 				}
-				_, err := cli.Computed(cmd.Context(), func() (any, error) { return nil, replayUsage(cmd, usage, every) }) // may wait for standard input
+				_, err := cli.Computed(cmd.Context(), func() (any, error) { return nil, replayUsage(cmd, usage, every) }) // it may wait for standard input
 				return err
 			}
 			if cmd.Flags().Changed("every") {
@@ -63,7 +63,8 @@ is printed, with or without --json.`,
 	return cmd
 }
 
-// reproduceVPA runs the scenarios. The expected values come from dir; if it is "", from the data folder or the sample.
+// reproduceVPA runs the scenarios. It reads the expected values from dir, or if that is "" from the data folder
+// or the sample.
 func reproduceVPA(cmd *cobra.Command, dir string) ([]recommender.Row, error) {
 	if dir == "" {
 		var err error
@@ -95,7 +96,7 @@ func printVPA(cmd *cobra.Command, rows []recommender.Row) error {
 	return cli.Print(cmd, rows, t.WriteText)
 }
 
-// differences returns an error if a row does not have the expected values.
+// differences returns an error if a row differs from its expected values.
 func differences(rows []recommender.Row) error {
 	n := 0
 	for _, r := range rows {
@@ -109,7 +110,7 @@ func differences(rows []recommender.Row) error {
 	return nil
 }
 
-// replayUsage prints recommendations for a usage file, one JSON object a line.
+// replayUsage prints recommendations for a usage file, one JSON object per line.
 func replayUsage(cmd *cobra.Command, name string, every int) error {
 	if every < 1 {
 		return fmt.Errorf("--every %d, want at least 1", every)

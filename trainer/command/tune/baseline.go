@@ -25,13 +25,13 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// searchName is the file in the folder of a search for a baseline's parameters, from which it can be
-// resumed: a line of JSON with the search, and then one for each candidate that was played.
+// searchName is the file, in the folder of a search for a baseline's parameters, from which the search can
+// resume: a line of JSON with the search, and then one for each candidate that has played.
 const searchName = "search.jsonl"
 
-// search says everything that the outcome of a baseline's tuning depends on.
+// search holds everything that determines the result of tuning a baseline.
 type search struct {
-	Baseline  string         `json:"baseline"` // parameters that its name gives are not searched
+	Baseline  string         `json:"baseline"` // the parameters in its name are not searched
 	Env       string         `json:"env"`
 	EnvKwargs map[string]any `json:"env_kwargs"`
 	Seed      uint64         `json:"seed"`
@@ -42,11 +42,11 @@ type search struct {
 // candidate is the result of a baseline with given parameters.
 type candidate struct {
 	Baseline   string    `json:"baseline"`
-	Validation bool      `json:"validation,omitempty"` // on validation seeds, as one of the finalists
+	Validation bool      `json:"validation,omitempty"` // on validation seeds, as a finalist
 	Steps      int       `json:"steps"`
 	Mean       float64   `json:"mean"`             // of the metric, or of the return if there is none
-	Values     []float64 `json:"values,omitempty"` // of the episodes; of finalists only
-	Error      string    `json:"error,omitempty"`  // why it does not play: it has no mean then
+	Values     []float64 `json:"values,omitempty"` // of the episodes; for finalists only
+	Error      string    `json:"error,omitempty"`  // why it could not play; then it has no mean
 }
 
 // baselineTuner searches for the parameters of a baseline.
@@ -57,14 +57,14 @@ type baselineTuner struct {
 	space  []envs.Parameter
 	fixed  map[string]any
 	lower  bool
-	column int // of the metric, -1 for the return
+	column int // of the metric in info, or -1 for the return
 	v      *envs.Vec
 	bar    *tracking.ProgressBar
 	steps  int         // of the candidates so far
-	played int         // candidates so far, some of them on record
-	points [][]float64 // where in the search space they are
+	played int         // number of candidates so far, including those in the journal
+	points [][]float64 // their points in the search space
 
-	begun map[uint64]*evaluation.Episodes // by their first seed; of this generation, or of the validation
+	begun map[uint64]*evaluation.Episodes // by their first seed; of the current generation, or of the validation
 }
 
 // complete fills in defaults and checks the search.
@@ -126,7 +126,7 @@ func newBaselineTuner(s search) (*baselineTuner, error) {
 
 func (t *baselineTuner) close() error { return errors.Join(t.v.Close(), t.journal.close()) }
 
-// generation returns the size of a generation of candidates. They play the same episodes.
+// generation returns the size of a generation of candidates. All its candidates play the same episodes.
 func (t *baselineTuner) generation() int { return 8 + 2*len(t.space) }
 
 // tune searches by CMA-ES until the candidates have played the timesteps of the search. The first
@@ -194,8 +194,8 @@ func (t *baselineTuner) next(ctx context.Context, name string) (candidate, error
 	return c, nil
 }
 
-// play plays one episode in each environment, the given number of times, with a candidate. Seeds
-// count from the first.
+// play lets a candidate play one episode in each environment, the given number of times. Seeds count from
+// first.
 func (t *baselineTuner) play(ctx context.Context, c *candidate, first uint64, times int) error {
 	c.Steps = 0
 	end := first + uint64(times*t.study.Episodes)
@@ -209,9 +209,9 @@ func (t *baselineTuner) play(ctx context.Context, c *candidate, first uint64, ti
 		switch {
 		case ctx.Err() != nil:
 			return cli.ErrInterrupted
-		case errors.Is(err, envs.ErrBaseline): // it does not take these parameters
+		case errors.Is(err, envs.ErrBaseline): // the baseline does not accept these parameters
 			c.Error = err.Error()
-			c.Steps++ // lest a search whose candidates all fail never ends
+			c.Steps++ // otherwise a search whose candidates all fail would never end
 			return nil
 		case err != nil:
 			return err
@@ -229,11 +229,12 @@ func (t *baselineTuner) play(ctx context.Context, c *candidate, first uint64, ti
 	return nil
 }
 
-// keptBytes bounds what the beginnings of episodes take, by the estimates of environments.
+// keptBytes limits the memory for the beginnings of episodes, as the environments estimate it.
 const keptBytes = 1 << 30
 
-// playFrom plays one episode in each environment. All candidates of a generation play the same episodes, and so do all
-// finalists. Beginnings are kept for them, since drawing episodes and planning for them is most of a search.
+// playFrom plays one episode in each environment. All candidates of a generation play the same episodes, and so
+// do all finalists. It keeps the beginnings of the episodes, because generating episodes and planning for them
+// takes most of a search's time.
 func (t *baselineTuner) playFrom(ctx context.Context, p agents.Policy, seed uint64) (*evaluation.Result, error) {
 	e, seeds := t.begun[seed], evaluation.Seeds(seed, t.study.Episodes)
 	if e == nil && int64(len(t.begun)+1)*t.v.Bytes() > keptBytes {
@@ -249,7 +250,7 @@ func (t *baselineTuner) playFrom(ctx context.Context, p agents.Policy, seed uint
 	return e.Play(ctx, p)
 }
 
-// better orders candidates, those that play first, and of these the better ones.
+// better orders candidates: first those that play, then by their means.
 func (t *baselineTuner) better(a, b candidate) int {
 	if a.Error != "" || b.Error != "" {
 		return cmp.Compare(a.Error, b.Error)
@@ -260,17 +261,16 @@ func (t *baselineTuner) better(a, b candidate) int {
 	return cmp.Compare(b.Mean, a.Mean)
 }
 
-// Of the candidates, these play on validation seeds: the best of each of the last generations and
-// the best of all; and, since a candidate may be best by luck, the mean of the better half of each of the
-// last generations. Each plays validationTimes as many episodes as before.
+// Numbers of candidates that play on validation seeds: the best of each of the last generations, and the best
+// of all. Because a candidate may be best by luck, the mean of the better half of each of the last generations
+// also plays. Each plays validationTimes as many episodes as before.
 const (
 	lastGenerations = 5
 	bestOfAll       = 3
 	validationTimes = 5
 )
 
-// finalists returns the names of the candidates that play on validation seeds, the given baseline
-// first.
+// finalists returns the names of the candidates that play on validation seeds, the given baseline first.
 func (t *baselineTuner) finalists() []string {
 	names := []string{t.study.Baseline}
 	add := func(c candidate) {
@@ -291,8 +291,7 @@ func (t *baselineTuner) finalists() []string {
 	return names
 }
 
-// mean returns the mean point of the better half of a generation, whose first candidate has the given
-// index.
+// mean returns the mean point of the better half of a generation. first is the index of its first candidate.
 func (t *baselineTuner) mean(first int, generation []candidate) []float64 {
 	order := make([]int, len(generation))
 	for i := range order {
@@ -378,7 +377,7 @@ func (t *baselineTuner) tuneAndReport(cmd *cobra.Command, folder string) error {
 	return res.print(cmd.OutOrStdout())
 }
 
-// at returns the name of the baseline at a point of the search space.
+// at returns the name of the baseline with the parameters at a point of the search space.
 func (t *baselineTuner) at(x []float64) string {
 	values := maps.Clone(t.fixed)
 	for i, p := range t.space {
@@ -386,7 +385,7 @@ func (t *baselineTuner) at(x []float64) string {
 	}
 	b, err := t.base.With(values)
 	if err != nil {
-		panic(err) // value gives what the parameter takes
+		panic(err) // value returns only valid values
 	}
 	return b.Name
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// baselineResult is the document of `tune --baseline --json`.
+// baselineResult is the JSON of `tune --baseline --json`.
 type baselineResult struct {
 	Env        string             `json:"env"`
 	EnvKwargs  map[string]any     `json:"env_kwargs"`
@@ -18,7 +18,7 @@ type baselineResult struct {
 	Candidates int                `json:"candidates"`
 	Timesteps  int                `json:"timesteps"`
 	Tuned      string             `json:"tuned"`      // the best finalist
-	Difference *tracking.Estimate `json:"difference"` // the best finalist less the given baseline, pair by pair; nil if it is the same
+	Difference *tracking.Estimate `json:"difference"` // the best finalist minus the given baseline, paired by episode; nil if they are the same
 	Finalists  []candidate        `json:"finalists"`  // on validation seeds, best first
 }
 

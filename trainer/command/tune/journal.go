@@ -12,8 +12,8 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// journalName is the file in a study's folder from which the study can be resumed: a line of
-// JSON with the study, and then one for each trial and rung that was finished.
+// journalName is the file, in a study's folder, from which the study can resume: a line of JSON with the study,
+// and then one for each finished trial and rung.
 const journalName = "journal.jsonl"
 
 // journal is the record of a study of type S with results of type R. It is safe for concurrent use.
@@ -25,7 +25,7 @@ type journal[S, R any] struct {
 	file *os.File
 }
 
-// createJournal begins the journal of a study in the folder.
+// createJournal creates the journal of a study in the folder.
 func createJournal[S, R any](folder, name string, s S) (*journal[S, R], error) {
 	f, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -41,8 +41,8 @@ func createJournal[S, R any](folder, name string, s S) (*journal[S, R], error) {
 	return j, nil
 }
 
-// resumeJournal opens the journal in the folder, whose study and results must pass check. A last
-// line that a crash cut short is dropped.
+// resumeJournal opens the journal in the folder. Its study and results must pass check. It drops a last line
+// that a crash has truncated.
 func resumeJournal[S, R any](folder, name string, check func(*S, []R) error) (*journal[S, R], error) {
 	path := filepath.Join(folder, name)
 	f, err := os.OpenFile(path, os.O_RDWR, 0o644)
@@ -84,7 +84,7 @@ func (j *journal[S, R]) read(path string, check func(*S, []R) error) error {
 	return err
 }
 
-// add records a result and brings it to disk.
+// add writes a result to disk.
 func (j *journal[S, R]) add(r R) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -104,7 +104,7 @@ func (j *journal[S, R]) line(v any) error {
 }
 
 func (j *journal[S, R]) close() error {
-	if j.file == nil { // of a shared study, which writes its own
+	if j.file == nil { // nil for a shared study, which has its own journal
 		return nil
 	}
 	return j.file.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
-// searchSpace says how hyperparameters are drawn, in the order of its file, whose form
-// searchspaces/ppo.yml describes.
+// searchSpace defines the distributions of hyperparameters, in the order of its file. searchspaces/ppo.yml
+// describes the format.
 type searchSpace []dimension
 
 // dimension is one hyperparameter of a search space.
@@ -84,12 +84,12 @@ func (d *dimension) check() error {
 	return nil
 }
 
-// sample draws all hyperparameters but those that are fixed. base are those that factor_of and
-// quotient_of may name besides. Numbers have four digits, as more would say nothing.
+// sample draws all hyperparameters except the fixed ones. factor_of and quotient_of may also refer to those in
+// base. Numbers have four digits, because more would not matter.
 func (s searchSpace) sample(rng *rand.Rand, base, fixed map[string]any) (map[string]any, error) {
 	drawn := map[string]any{}
 	for _, d := range s {
-		v := d.draw(rng) // of fixed ones, too, so that fixing one does not change others
+		v := d.draw(rng) // also draws fixed ones, so that fixing one does not change the others
 		if _, ok := fixed[d.name]; !ok {
 			drawn[d.name] = v
 		}
@@ -118,7 +118,7 @@ func (d *dimension) draw(rng *rand.Rand) any {
 	case d.LogUniform != nil:
 		return fourDigits(logBetween(d.LogUniform))
 	case d.OneMinus != nil:
-		const decimals = 1e9 // so that 1 less four digits is no 0.99980000000001
+		const decimals = 1e9 // so that 1 minus four digits does not become 0.99980000000001
 		return math.Round((1-fourDigits(logBetween(d.OneMinus)))*decimals) / decimals
 	}
 	return d.Choice[rng.IntN(len(d.Choice))]
@@ -127,12 +127,12 @@ func (d *dimension) draw(rng *rand.Rand) any {
 func fourDigits(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	if err != nil {
-		return x // not what FormatFloat wrote
+		return x // FormatFloat wrote an invalid number
 	}
 	return y
 }
 
-// depend fits a drawn value to other hyperparameters.
+// depend adjusts a drawn value to the hyperparameters that it depends on.
 func (d *dimension) depend(v any, all map[string]any) (any, error) {
 	if d.FactorOf == nil && d.QuotientOf == "" {
 		return v, nil

@@ -14,7 +14,7 @@ import (
 	sharedstudy "github.com/kubernasium/kubernasium/trainer/study"
 )
 
-// join opens the shared study in a file, or begins it.
+// join opens the shared study in a file, or creates it.
 func (t *tuner) join(file string, s study, lease time.Duration) error {
 	if lease <= 0 {
 		return fmt.Errorf("--lease %v, want above 0", lease)
@@ -38,8 +38,8 @@ func (t *tuner) join(file string, s study, lease time.Duration) error {
 	return err
 }
 
-// sharedRung takes trials to a rung, beside other processes, and returns the promoted ones. It returns when
-// all have a result.
+// sharedRung trains trials up to a rung, together with other processes, and returns the promoted ones. It
+// returns when all have a result.
 func (t *tuner) sharedRung(ctx context.Context, trials []int, rung, steps int) ([]int, error) {
 	items := make([]sharedstudy.Item, len(trials))
 	for i, trial := range trials {
@@ -95,8 +95,8 @@ func (t *tuner) endTrials(results []rungResult, promoted []int, rung int) error 
 	return nil
 }
 
-// attempt gives a training its own folder, so that a process whose trial was taken over disturbs no
-// other. Above rung 0 it resumes from a copy of what the rung before left.
+// attempt gives a training a separate folder, so that a process whose trial another has taken over does not
+// disturb it. Above rung 0 it resumes from a copy of the previous rung's result.
 func (t *tuner) attempt(c *run.Config, out *rungResult) error {
 	parent := filepath.Join(t.folder, fmt.Sprintf("trial_%d", out.Trial))
 	if err := models.MkdirAll(parent); err != nil {

@@ -19,7 +19,7 @@ func reflected(x float64) float64 {
 	return x
 }
 
-// value returns the value of p at x, where 0 to 1 is its range. Beyond it, x is reflected.
+// value returns the value of p at x, where 0 to 1 is its range. Outside of it, x is reflected.
 func value(p *envs.Parameter, x float64) any {
 	x = reflected(x)
 	switch {
@@ -41,7 +41,7 @@ func value(p *envs.Parameter, x float64) any {
 	return v
 }
 
-// unit returns where in its range, from 0 to 1, the default of p lies.
+// unit returns the position of p's default in its range, from 0 to 1.
 func unit(p *envs.Parameter) float64 {
 	var x float64
 	switch v := p.Default.(type) {

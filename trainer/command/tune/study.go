@@ -18,7 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/searchspaces"
 )
 
-// study says everything that the outcome of a search depends on.
+// study holds everything that determines the result of a search.
 type study struct {
 	Algo         string         `json:"algo"`
 	Env          string         `json:"env"`
@@ -33,10 +33,10 @@ type study struct {
 	EvalEpisodes int            `json:"eval_episodes"`
 	Fixed        map[string]any `json:"fixed"`        // hyperparameters that are not searched
 	Space        string         `json:"search_space"` // YAML
-	Rungs        []int          `json:"rungs"`        // timesteps of each rung, the last Timesteps
+	Rungs        []int          `json:"rungs"`        // timesteps of each rung; the last is Timesteps
 }
 
-// rungResult is what a trial came to at a rung.
+// rungResult is the result of a trial at a rung.
 type rungResult struct {
 	Trial     int            `json:"trial"`
 	Rung      int            `json:"rung"`
@@ -44,11 +44,11 @@ type rungResult struct {
 	Mean      float64        `json:"mean"`
 	Std       float64        `json:"std"`
 	Params    map[string]any `json:"params"`
-	Error     string         `json:"error,omitempty"`  // why it failed: it has no mean then
-	Folder    string         `json:"folder,omitempty"` // of a shared study's attempt, below that of all
+	Error     string         `json:"error,omitempty"`  // why it failed; then it has no mean
+	Folder    string         `json:"folder,omitempty"` // folder of a shared study's attempt, below the study's folder
 }
 
-// parse sets what the arguments of the command say, checks it and reads its files.
+// parse sets and checks the command's arguments, and reads its files.
 func (s *study) parse(kwargs, evalKwargs, params []string, conf, spaceFile string) (err error) {
 	if s.EnvKwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
 		return err
@@ -112,9 +112,9 @@ func (s *study) complete(conf, spaceFile string) error {
 	return s.setRungs(space)
 }
 
-// rungs returns the timesteps of each rung: the last is all of them, and each before it one in
-// Reduction, as long as that leaves trials to choose from and is at least MinResource. All are
-// multiples of unit, the next above, and two that this makes equal are one.
+// rungs returns the timesteps of each rung. The last rung has all of them, and each earlier one a Reduction-th
+// of the next, as long as more than one trial is left and the rung has at least MinResource. They are rounded
+// up to multiples of unit, and equal ones are merged.
 func (s *study) rungs(unit int) []int {
 	even := func(steps int) int { return (steps + unit - 1) / unit * unit }
 	steps := s.Timesteps
@@ -128,11 +128,11 @@ func (s *study) rungs(unit int) []int {
 	return rungs
 }
 
-// mostRounding is how many times as long as asked for rungs may make a study.
+// mostRounding is the maximum factor by which rounded rungs may lengthen a study.
 const mostRounding = 4
 
-// setRungs sets Rungs, and Timesteps to the last, such that every trial ends its rollouts at each:
-// all trials of a rung are trained for as many steps.
+// setRungs sets Rungs, and Timesteps to the last of them, such that every trial completes a rollout at each
+// rung: all trials of a rung train for the same number of steps.
 func (s *study) setRungs(space searchSpace) error {
 	unit := 1
 	for trial := range s.Trials {
@@ -142,7 +142,7 @@ func (s *study) setRungs(space searchSpace) error {
 		}
 		h, err := run.ReadHyperparams(s.Algo, s.Env, "", drawn)
 		if err != nil {
-			continue // the trial fails, and says why
+			continue // the trial fails, with this error
 		}
 		if n := h.Config.RolloutSteps(h.NEnvs); n > 0 {
 			unit = lcm(unit, n)
@@ -166,15 +166,15 @@ func lcm(a, b int) int {
 	return a / x * b
 }
 
-// params returns the hyperparameters of a trial: those tuned for the environment, over them those
-// drawn, and over them those fixed. They are all that differ from the algorithm's defaults, so
-// that a file of them stands for itself.
+// params returns the hyperparameters of a trial: those tuned for the environment, overridden by the drawn ones,
+// overridden by the fixed ones. They include all that differ from the algorithm's defaults, so that a file with
+// them is complete.
 func (s *study) params(space searchSpace, trial int) (map[string]any, error) {
 	base, err := run.ReadHyperparams(s.Algo, s.Env, "", maps.Clone(s.Fixed))
 	if err != nil {
 		return nil, err
 	}
-	// Each trial has a generator of its own, so that more trials begin with the same ones.
+	// Each trial has its own generator, so that the first trials of a longer study are the same.
 	rng := rand.New(pcg.New(s.Seed ^ uint64(trial)<<32 ^ searchStream))
 	drawn, err := space.sample(rng, map[string]any{"n_envs": base.NEnvs}, s.Fixed)
 	if err != nil {
@@ -187,12 +187,12 @@ func (s *study) params(space searchSpace, trial int) (map[string]any, error) {
 	return cli.MergeKwargs(tuned, drawn, s.Fixed, map[string]any{"n_timesteps": s.Timesteps}), nil
 }
 
-// searchStream separates the random numbers of the search from those of trainings, which may
-// have the same seed. Its value is arbitrary.
+// searchStream separates the random numbers of the search from those of trainings, which may have the same
+// seed. Its value is arbitrary.
 const searchStream = 0x7475_6e65
 
-// promote returns the trials of a rung that reach the next: the best one in reduction, at least one, in
-// the order of their means. Trials that failed do not.
+// promote returns the trials of a rung that reach the next one: the best 1/reduction, at least one, in the
+// order of their means. It promotes no failed trials.
 func promote(results []rungResult, reduction int) []int {
 	ranked := slices.DeleteFunc(slices.Clone(results), func(r rungResult) bool { return r.Error != "" })
 	slices.SortFunc(ranked, byMean)
@@ -203,12 +203,12 @@ func promote(results []rungResult, reduction int) []int {
 	return trials
 }
 
-// byMean orders the best first, and the first of equals.
+// byMean orders results from the best to the worst; of equal ones, the earlier trial is first.
 func byMean(a, b rungResult) int {
 	return cmp.Or(cmp.Compare(b.Mean, a.Mean), cmp.Compare(a.Trial, b.Trial))
 }
 
-// checkStudy checks what a journal holds so far.
+// checkStudy checks the contents of a journal.
 func checkStudy(s *study, results []rungResult) error {
 	if len(s.Rungs) == 0 {
 		return errors.New("a study without rungs, of an older trainer, whose trials of a rung were not trained for as long: begin it anew")
@@ -219,7 +219,7 @@ func checkStudy(s *study, results []rungResult) error {
 	return nil
 }
 
-// find returns the result of a trial at a rung, if it is on record.
+// find returns the result of a trial at a rung, if the journal has it.
 func (t *tuner) find(trial, rung int) (rungResult, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

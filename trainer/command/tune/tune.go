@@ -30,7 +30,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// tuneResult is what `tune --json` prints.
+// tuneResult is the JSON of `tune --json`.
 type tuneResult struct {
 	Algo   string       `json:"algo"`
 	Env    string       `json:"env"`
@@ -40,7 +40,7 @@ type tuneResult struct {
 	Trials []rungResult `json:"trials"` // the last rung of each, best first
 }
 
-// tuner carries a study out.
+// tuner runs a study.
 type tuner struct {
 	*journal[study, rungResult]
 	spec   *envs.Spec
@@ -49,7 +49,7 @@ type tuner struct {
 	jobs   int
 	out    io.Writer
 	total  *cli.SumProgress
-	shared *sharedstudy.Study // with other processes; nil: none
+	shared *sharedstudy.Study // shared with other processes; nil: not shared
 }
 
 // New returns the command tune.
@@ -155,12 +155,12 @@ the given baseline, and the best of these is the tuned one.`,
 	return cmd
 }
 
-// baselineTunerOf returns the tuner and the folder of a search for a baseline's parameters, or nil if
-// the command line asks for a study of an algorithm.
+// baselineTunerOf returns the tuner and the folder of a search for a baseline's parameters, or nil if the
+// command line describes a study of an algorithm.
 func baselineTunerOf(cmd *cobra.Command, base string, kwargs []string, s *study, logFolder, resume string) (*baselineTuner, string, error) {
 	if resume != "" {
 		if _, err := os.Stat(filepath.Join(resume, searchName)); err != nil {
-			return nil, "", nil // the study reports what is wrong
+			return nil, "", nil // the study reports the error
 		}
 		if err := onlyFlags(cmd, "resume", "json"); err != nil {
 			return nil, "", err
@@ -181,7 +181,7 @@ func baselineTunerOf(cmd *cobra.Command, base string, kwargs []string, s *study,
 	return search{Baseline: base, Env: s.Env, EnvKwargs: options, Seed: s.Seed, Timesteps: s.Timesteps, Episodes: s.EvalEpisodes}.begin(logFolder)
 }
 
-// newStudy makes the folder and the journal of a study.
+// newStudy creates the folder and the journal of a study.
 func newStudy(logFolder string, s study) (string, *journal[study, rungResult], error) {
 	folder, err := run.NewFolder(filepath.Join(logFolder, "tune", s.Algo), run.EnvName(s.Env))
 	if err != nil {
@@ -191,8 +191,7 @@ func newStudy(logFolder string, s study) (string, *journal[study, rungResult], e
 	return folder, j, err
 }
 
-// onlyFlags reports a flag that was given beside those of the names, with which it would have
-// no effect.
+// onlyFlags returns an error for a given flag that is not one of names, because it would have no effect.
 func onlyFlags(cmd *cobra.Command, names ...string) error {
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -255,7 +254,7 @@ func (t *tuner) progressBar(cmd *cobra.Command) *tracking.ProgressBar {
 	return bar
 }
 
-// tune takes rung after rung.
+// tune trains one rung after another.
 func (t *tuner) tune(ctx context.Context) error {
 	trials := make([]int, t.study.Trials)
 	for i := range trials {
@@ -296,8 +295,8 @@ func (t *tuner) tune(ctx context.Context) error {
 	return nil
 }
 
-// train takes a trial to a rung, from where the rung before left it. A trial that fails has a
-// result, too; the error is an interrupt.
+// train trains a trial up to a rung, resuming from the previous rung. A failed trial also has a result; the
+// error is only an interrupt.
 func (t *tuner) train(ctx context.Context, trial, rung, steps int) (rungResult, error) {
 	out := rungResult{Trial: trial, Rung: rung}
 	if ctx.Err() != nil {
@@ -307,7 +306,7 @@ func (t *tuner) train(ctx context.Context, trial, rung, steps int) (rungResult, 
 	if out.Params, err = t.study.params(t.space, trial); err == nil {
 		err = t.trainTo(ctx, &out, steps)
 	}
-	if err != nil && ctx.Err() != nil { // no failure of the trial, which resumes from the rung before
+	if err != nil && ctx.Err() != nil { // an interrupt is no failure; the trial resumes from the previous rung
 		return out, cli.ErrInterrupted
 	}
 	if err != nil {
@@ -340,7 +339,7 @@ func (t *tuner) trainTo(ctx context.Context, out *rungResult, steps int) error {
 			return err
 		}
 	} else if out.Rung == 0 {
-		if err := os.RemoveAll(c.Folder); err != nil { // of an interrupted attempt
+		if err := os.RemoveAll(c.Folder); err != nil { // from an interrupted attempt
 			return err
 		}
 	} else {
@@ -368,7 +367,7 @@ func (t *tuner) result() (*tuneResult, error) {
 		}
 	}
 	trials := slices.SortedFunc(maps.Values(last), func(a, b rungResult) int {
-		return cmp.Or(cmp.Compare(a.Error, b.Error), cmp.Compare(b.Rung, a.Rung), byMean(a, b)) // no error sorts first
+		return cmp.Or(cmp.Compare(a.Error, b.Error), cmp.Compare(b.Rung, a.Rung), byMean(a, b)) // results without an error come first
 	})
 	res := &tuneResult{Algo: t.study.Algo, Env: t.study.Env, Folder: t.folder, Conf: filepath.Join(t.folder, "best.yml"), Best: trials[0], Trials: trials}
 	text, err := res.yaml()
@@ -381,7 +380,7 @@ func (t *tuner) result() (*tuneResult, error) {
 	})
 }
 
-// yaml returns the best hyperparameters in RL Zoo's form.
+// yaml returns the best hyperparameters in RL Zoo's format.
 func (res *tuneResult) yaml() (string, error) {
 	text, err := yaml.Marshal(map[string]any{res.Env: res.Best.Params})
 	return string(text), err

@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// familiesConfig are the arguments of `vpa families`.
+// familiesConfig holds the arguments of `vpa families`.
 type familiesConfig struct {
 	models   []string
 	baseline string
@@ -28,19 +28,19 @@ type familiesConfig struct {
 	markdown string
 }
 
-// familyResult is a row of the table, which `vpa families --json` prints: the models' figures are
-// means over the models.
+// familyResult is a row of the table, in the JSON of `vpa families --json`. The models' figures are means over
+// the models.
 type familyResult struct {
 	Workload   string             `json:"workload"`
 	Baseline   families.Figures   `json:"baseline"`
 	Models     families.Figures   `json:"models"`
-	Difference tracking.Estimate  `json:"difference"`      // of the models' mean cost to the baseline's, paired by episode
-	OverModels *tracking.Estimate `json:"over_models"`     // the same with the interval over seeds and episodes; null unless the models are one training of several seeds
-	Better     int                `json:"better"`          // models that are better, corrected for their number
-	MostOOMs   float64            `json:"most_ooms"`       // kills in all episodes of the model that has most
-	MostBound  float64            `json:"most_ooms_upper"` // its upper 95 % bound of kills in an episode
+	Difference tracking.Estimate  `json:"difference"`      // models' mean cost minus the baseline's, paired by episode
+	OverModels *tracking.Estimate `json:"over_models"`     // the same, with the interval over seeds and episodes; null unless the models are one training with several seeds
+	Better     int                `json:"better"`          // number of models that are better, corrected for the number of models
+	MostOOMs   float64            `json:"most_ooms"`       // kills of the model with the most kills, over all episodes
+	MostBound  float64            `json:"most_ooms_upper"` // upper 95 % bound of that model's kills per episode
 	BaseBound  float64            `json:"baseline_ooms_upper"`
-	OK         bool               `json:"ok"` // cheaper, and the bound of kills is no higher
+	OK         bool               `json:"ok"` // the models cost less, and their bound of kills is not higher
 }
 
 func newVPAFamilies() *cobra.Command {
@@ -100,7 +100,7 @@ most is no higher than the recommender's.`,
 	return cmd
 }
 
-// family compares on one type of workload.
+// family compares the models and the baseline on one type of workload.
 func (c *familiesConfig) family(ctx context.Context, kind string) (familyResult, error) {
 	id, trained, err := play.EnvOf("", c.models)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *familiesConfig) family(ctx context.Context, kind string) (familyResult,
 	return summarize(kind, res)
 }
 
-// summarize makes a row of a comparison of models with one baseline.
+// summarize makes a row from a comparison of models with one baseline.
 func summarize(kind string, res *play.Comparison) (familyResult, error) {
 	r := familyResult{Workload: kind}
 	if len(res.Trainings) == 1 {

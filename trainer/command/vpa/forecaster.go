@@ -22,7 +22,7 @@ import (
 // forecasterEnv is the environment of the forecaster.
 const forecasterEnv = "k8s/VerticalPodAutoscaler-v0"
 
-// forecasterConfig are the arguments of `vpa forecaster`.
+// forecasterConfig holds the arguments of `vpa forecaster`.
 type forecasterConfig struct {
 	forecast.Config
 	kwargs map[string]any
@@ -34,8 +34,8 @@ type forecasterConfig struct {
 type forecasterResult struct {
 	Model    string  `json:"model"`
 	Episodes int     `json:"episodes"`
-	First    float64 `json:"first_loss"` // of the first pass, in the mean
-	Last     float64 `json:"last_loss"`  // of the last pass
+	First    float64 `json:"first_loss"` // mean of the first pass
+	Last     float64 `json:"last_loss"`  // mean of the last pass
 	HeldOut  float64 `json:"held_out_loss"`
 }
 
@@ -103,8 +103,8 @@ func write(path string, f models.File) error {
 	return models.WriteFile(path, f)
 }
 
-// interrupted saves what the passes have trained, beside the file of a whole training, and returns the
-// interrupt.
+// interrupted saves the network that the passes so far have trained, beside the file of a complete training,
+// and returns the interrupt.
 func (c *forecasterConfig) interrupted(res *forecast.Trained) error {
 	passes := len(res.Losses)
 	if passes == 0 {

@@ -16,7 +16,7 @@ import (
 // prometheusToken names the environment variable with the bearer token for Prometheus.
 const prometheusToken = "PROMETHEUS_TOKEN"
 
-// prometheusConfig says what to ask a Prometheus server.
+// prometheusConfig selects a Prometheus server and its data.
 type prometheusConfig struct {
 	prometheus.Client
 	queries    []string
@@ -32,7 +32,7 @@ func (c *prometheusConfig) flags(cmd *cobra.Command) {
 	f.DurationVar(&c.Timeout, "timeout", time.Minute, "longest wait for a reply")
 }
 
-// read asks the server and reads its replies.
+// read queries the server and reads its replies.
 func (c *prometheusConfig) read(ctx context.Context, g workload.Grid) ([]workload.Series, workload.Report, error) {
 	if n := len(c.queries); n < 1 || n > 2 {
 		return nil, workload.Report{}, fmt.Errorf("%d of --query, want one or two", n)

@@ -77,7 +77,7 @@ give again and again, podmetrics and top of ` + "`vpa workload --workload-type`"
 	return cmd
 }
 
-// recordTo adds a recording to a file.
+// recordTo appends a recording to a file.
 func recordTo(ctx context.Context, out string, c metricsapi.RecordConfig) (r metricsapi.Recording, err error) {
 	f, err := os.OpenFile(out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -87,8 +87,8 @@ func recordTo(ctx context.Context, out string, c metricsapi.RecordConfig) (r met
 	return metricsapi.Record(ctx, f, c)
 }
 
-// apiServer returns how to reach the API server of a kubeconfig file, of the variable's, or of the
-// pod that this process is in.
+// apiServer returns the configuration for the API server of a kubeconfig file, of the variable's kubeconfig, or
+// of the pod that this process runs in.
 func apiServer(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		kubeconfig = os.Getenv(kwok.KubeconfigVariable)
@@ -104,7 +104,7 @@ func apiServer(kubeconfig string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	rc.QPS, rc.UserAgent, rc.WarningHandler = -1, "kubernasium", rest.NoWarnings{} // the interval is the rate
+	rc.QPS, rc.UserAgent, rc.WarningHandler = -1, "kubernasium", rest.NoWarnings{} // the interval limits the rate
 	return rc, nil
 }
 

@@ -1,5 +1,5 @@
-// Package vpa holds the commands below `trainer vpa`: workloads, generated and recorded, their forecaster,
-// and comparisons by type of workload.
+// Package vpa holds the commands below `trainer vpa`: generated and recorded workloads, their forecaster, and
+// comparisons by type of workload.
 package vpa
 
 import (
@@ -35,7 +35,7 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// workloadConfig are the arguments of `vpa workload`.
+// workloadConfig holds the arguments of `vpa workload`.
 type workloadConfig struct {
 	kind, config, data, out string
 	draw, plot              bool
@@ -46,15 +46,15 @@ type workloadConfig struct {
 	prometheus              prometheusConfig
 }
 
-// workloadInfo is the info.json of a workload.
+// workloadInfo is the content of a workload's info.json.
 type workloadInfo struct {
 	ID           string           `json:"id"`
 	Type         string           `json:"type"`
 	Timesteps    int              `json:"timesteps"`
 	TimeInterval float64          `json:"time_interval"` // seconds
 	Source       string           `json:"source,omitempty"`
-	Config       *workload.Config `json:"config,omitempty"` // of a generated one
-	Report       *workload.Report `json:"report,omitempty"` // of the whole source
+	Config       *workload.Config `json:"config,omitempty"` // of a generated workload
+	Report       *workload.Report `json:"report,omitempty"` // length of the whole source
 	Mean         usage            `json:"mean"`
 	Max          usage            `json:"max"`
 	Folder       string           `json:"folder"`
@@ -142,7 +142,7 @@ func runWorkload(cmd *cobra.Command, c workloadConfig) error {
 	return cli.Print(cmd, infos, t.WriteText)
 }
 
-// read writes the workloads of a trace, or of Prometheus.
+// read writes the workloads of a trace or of Prometheus.
 func (c *workloadConfig) read(cmd *cobra.Command) ([]workloadInfo, error) {
 	grid := workload.Grid{Interval: time.Duration(cmp.Or(c.interval, 60) * float64(time.Second)), MaxGap: c.maxGap}
 	var all []workload.Series
@@ -229,7 +229,7 @@ func (c *workloadConfig) parameters() (workload.Config, error) {
 	return base, nil
 }
 
-// safeName returns a name for a folder: letters, digits, dots, dashes and underscores.
+// safeName converts an id to a folder name of letters, digits, dots, dashes and underscores.
 func safeName(id string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {

@@ -1,3 +1,3 @@
-// Package upstream tests trainer/submit against the modules of JobSet and Kueue: their types decode what is written, an API
-// server with their definitions takes it, and their controllers and webhooks run it.
+// Package upstream tests trainer/submit with the modules of JobSet and Kueue: their types decode the manifests,
+// an API server with their CRDs accepts them, and their controllers and webhooks run them.
 package upstream

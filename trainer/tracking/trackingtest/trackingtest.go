@@ -51,7 +51,7 @@ type Event struct {
 	WallTime     float64 // seconds since the Unix epoch
 	Step         int64   // timesteps
 	FileVersion  string  // in a file's first event only
-	SessionStart bool    // discards points of this step and later in earlier files
+	SessionStart bool    // discards points at this step and later in earlier files
 	Scalars      []Scalar
 	Histograms   []TaggedHistogram
 }
@@ -77,9 +77,9 @@ type Scalar struct {
 	Value float32
 }
 
-// ReadEvents reads an event file to its end. It skips fields that Event does not have. With an
-// error it also returns the events before it. The error is io.ErrUnexpectedEOF for a truncated
-// record, as after a crash, and ErrCorrupt for an invalid one.
+// ReadEvents reads an event file to its end. It skips fields that Event does not have. With an error it also
+// returns the events before it. The error is io.ErrUnexpectedEOF for a truncated record, as after a crash, and
+// ErrCorrupt for an invalid one.
 func ReadEvents(r io.Reader) ([]Event, error) {
 	var events []Event
 	for {
@@ -188,8 +188,7 @@ func parseEvent(b []byte) (Event, error) {
 	return e, err
 }
 
-// parseSummary appends the scalars and histograms of a Summary to e and skips values of other
-// kinds.
+// parseSummary appends the scalars and histograms of a Summary to e, and skips other values.
 func parseSummary(b []byte, e *Event) error {
 	return eachField(b, func(f field) error {
 		if f.num != summaryValue || f.typ != protowire.BytesType {
