@@ -12,17 +12,17 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// The linker sets these of a release: -ldflags "-X
-// github.com/kubernasium/kubernasium/version.Number=1.2.3 -X ….Commit=abc -X ….Date=2030-01-02T03:04:05Z".
+// The linker sets these in releases: -ldflags "-X github.com/kubernasium/kubernasium/version.Number=1.2.3 -X
+// ….Commit=abc -X ….Date=2030-01-02T03:04:05Z".
 var (
 	Number = "0.1.0-dev" // the release
-	Commit string        // its commit; by default what Go has recorded
+	Commit string        // its commit; by default the one that Go has recorded
 	Date   string        // the date of the commit, so that builds of one commit have equal bytes
 )
 
-// Text returns the output of the flag --version: a line each with the program and its release, its
-// module and the module's version, the commit and its date, and the version of Go. The date is never that of the
-// build, so that two builds of a commit have equal bytes.
+// Text returns the output of the flag --version: lines with the program and its release, the module and its
+// version, the commit and its date, and the version of Go. The date is never that of the build, so that two
+// builds of a commit have equal bytes.
 func Text(program string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -44,8 +44,8 @@ func release(number, v string) string {
 	return strings.TrimPrefix(v, "v")
 }
 
-// commit returns the commit and its date: those that the linker has set, that Go has recorded in a
-// repository, or that a pseudo-version names. The zip of a tagged module has neither.
+// commit returns the commit and its date: those that the linker has set, that Go has recorded in a repository,
+// or that a pseudo-version names. The zip of a tagged module has neither.
 func commit(info *debug.BuildInfo) string {
 	if Commit != "" {
 		return Commit + " of " + Date
