@@ -38,6 +38,9 @@ func (v *Vec) split(shards int) int {
 	n := len(v.envs)
 	shards = min(max(shards, 1), n)
 	v.errs, v.bounds = make([]rowError, shards), v.bounds[:0]
+	if v.batches() {
+		v.gather = make([]gathered, shards)
+	}
 	for k := range shards + 1 {
 		v.bounds = append(v.bounds, k*n/shards)
 	}
@@ -141,12 +144,15 @@ func (v *Vec) runShard(k int) {
 			v.errs[k] = rowError{row, fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
-	for ; row < v.bounds[k+1]; row++ {
-		err := v.job.ctx.Err()
+	for end := v.bounds[k+1]; row < end; {
+		err, next := v.job.ctx.Err(), row+1
 		switch {
 		case err != nil:
 		case v.job.actions == nil:
 			err = v.resetRow(row)
+		case v.gather != nil:
+			next = min(row+BatchRows, end)
+			row, err = v.stepTogether(v.job.ctx, row, next, &v.gather[k])
 		default:
 			err = v.stepRow(v.job.ctx, row, v.job.actions[row*v.nAct:(row+1)*v.nAct])
 		}
@@ -154,5 +160,6 @@ func (v *Vec) runShard(k int) {
 			v.errs[k] = rowError{row, err}
 			return
 		}
+		row = next
 	}
 }

@@ -21,30 +21,32 @@ import (
 // Env, except that Observe writes to the caller's memory, so that a [Vec] gathers observations
 // without copying them. It is not safe for concurrent use.
 type Env struct {
+	// What a step of a [Batcher] needs lies together, for vectors of many environments.
+	task    Task
+	steps   int
+	ret     float64 // sum of the rewards of this episode
+	limit   int     // in steps; 0 is none
+	running bool
+	ended   bool
+	closed  bool
+	logged  bool // whether to keep begun and opts, and to log
+	brief   bool // not to log: the task is a Resumer
+	cut     bool // the episode has more: the log is not the recipe of the current state
+	planned bool // nor is it, for a step of the episode had a plan
+
 	spec *Spec
-	task Task
 	info InfoWriter // nil if the task has none
 	c    cluster.Cluster
 	act  space.Space
-
-	src   *pcg.Source
-	rng   *rand.Rand
-	limit int // in steps; 0 is none
-
-	running, ended, closed bool
+	src  *pcg.Source
+	rng  *rand.Rand
 
 	episode uint64 // number of episodes begun
 	copies  uint64 // how often another environment was copied to this one
-	steps   int
-	ret     float64 // sum of the rewards of this episode
-	begun   []byte  // state of src at Begin, and with log the recipe of the current state
+	begun   []byte // state of src at Begin, and with log the recipe of the current state
 	opts    map[string]any
 	log     []float32 // actions since Begin, if logging
-	logged  bool      // whether to keep begun and opts, and to log
-	brief   bool      // not to log: the task is a Resumer
 	keep    int       // most numbers to log of an episode; 0 is no bound
-	cut     bool      // the episode has more: the log is not the recipe of the current state
-	planned bool      // nor is it, for a step of the episode had a plan
 }
 
 // Transition is the result of a step without the observation.
@@ -62,7 +64,11 @@ type ResetOptions struct {
 // NewEnv makes an environment of task on c and takes ownership of c. A maxEpisodeSteps other than 0
 // overrides the time limit of the spec and of the task.
 func NewEnv(spec *Spec, task Task, c cluster.Cluster, maxEpisodeSteps int) *Env {
-	e := &Env{spec: spec, task: task, c: c, src: pcg.New(0), limit: limitOf(spec, task, maxEpisodeSteps)} // seed 0 unless a reset brings one
+	return new(Env).init(spec, task, c, maxEpisodeSteps)
+}
+
+func (e *Env) init(spec *Spec, task Task, c cluster.Cluster, maxEpisodeSteps int) *Env {
+	*e = Env{spec: spec, task: task, c: c, src: pcg.New(0), limit: limitOf(spec, task, maxEpisodeSteps)} // seed 0 unless a reset brings one
 	e.rng = rand.New(e.src)
 	_, e.act = task.Spaces()
 	e.info, _ = task.(InfoWriter)
@@ -146,13 +152,7 @@ func (e *Env) Step(ctx context.Context, action []float32) (Transition, error) {
 
 // step is Step without its checks.
 func (e *Env) step(ctx context.Context, action []float32) (Transition, error) {
-	switch {
-	case !e.logged || e.brief || e.cut:
-	case e.keep > 0 && len(e.log)+len(action) > e.keep:
-		e.log, e.cut = e.log[:0], true
-	default:
-		e.log = append(e.log, action...)
-	}
+	e.record(action)
 	out, err := e.task.Apply(ctx, e.c, action)
 	if err == nil && math.IsNaN(out.Reward) {
 		err = errors.New("the reward is NaN")
@@ -161,13 +161,29 @@ func (e *Env) step(ctx context.Context, action []float32) (Transition, error) {
 		e.running = false
 		return Transition{}, fmt.Errorf("step %d of %s with action %v: %w", e.steps, e.spec.ID, action, err)
 	}
+	return Transition{Outcome: out, Truncated: e.count(out)}, nil
+}
+
+// record logs an action that is carried out next.
+func (e *Env) record(action []float32) {
+	switch {
+	case !e.logged || e.brief || e.cut:
+	case e.keep > 0 && len(e.log)+len(action) > e.keep:
+		e.log, e.cut = e.log[:0], true
+	default:
+		e.log = append(e.log, action...)
+	}
+}
+
+// count counts a step that the task has taken, and reports whether the time limit truncates the episode.
+func (e *Env) count(out Outcome) (truncated bool) {
 	e.steps++
 	e.ret += out.Reward
-	t := Transition{Outcome: out, Truncated: e.limit > 0 && e.steps >= e.limit}
-	if t.Terminated || t.Truncated {
+	truncated = e.limit > 0 && e.steps >= e.limit
+	if out.Terminated || truncated {
 		e.running, e.ended = false, true
 	}
-	return t, nil
+	return truncated
 }
 
 func invalidAction(act space.Space, action []float32) error {

@@ -55,6 +55,7 @@ type Vec struct {
 	crew   Crew // steps the shards instead; may be nil
 	shard  func(worker, shard int)
 	errs   []rowError // first failure of each shard
+	gather []gathered // of each shard; nil unless the task is a Batcher
 	job    job
 }
 
@@ -86,6 +87,7 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 		return nil, fmt.Errorf("make %s: %w", spec.ID, err)
 	}
 	v := &Vec{spec: spec, mode: opts.Autoreset, done: make(chan struct{})}
+	var rows []Env
 	for i := range n {
 		task, err := v.makeTask(maker, i, n, &opts)
 		if err != nil {
@@ -95,7 +97,10 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("make cluster %d of %s: %w", i, spec.ID, err), closeTask(task), v.Close())
 		}
-		e := NewEnv(spec, task, c, opts.MaxEpisodeSteps)
+		if i == 0 {
+			rows = make([]Env, n) // together, which vectors of many environments read faster
+		}
+		e := rows[i].init(spec, task, c, opts.MaxEpisodeSteps)
 		e.logged = opts.Log || opts.portable(spec)
 		if !opts.Log && e.logged {
 			_, e.brief = task.(Resumer)
@@ -278,13 +283,11 @@ func (v *Vec) observeRow(i int, obs []float32, mask []bool, info []float64) {
 }
 
 func (v *Vec) stepRow(ctx context.Context, i int, action []float32) error {
-	e, b := v.envs[i], v.batch
 	if v.repair != nil {
-		b.Failed[i] = nil
+		v.batch.Failed[i] = nil
 	}
-	if e.ended { // and the mode is NextStep, or Step had refused
-		b.Reward[i], b.Terminated[i], b.Truncated[i], b.Invalid[i] = 0, false, false, false
-		return v.beginRow(ctx, i, ResetOptions{})
+	if v.envs[i].ended { // and the mode is NextStep, or Step had refused
+		return v.nextRow(ctx, i)
 	}
 	var err error
 	if v.repair != nil {
@@ -292,12 +295,24 @@ func (v *Vec) stepRow(ctx context.Context, i int, action []float32) error {
 	} else {
 		err = v.advance(ctx, i, action)
 	}
-	e = v.envs[i] // another one after a failure
-	if err != nil || v.mode != SameStep || !e.ended {
+	if err != nil || v.mode != SameStep || !v.envs[i].ended { // another one after a failure
 		return err
 	}
+	return v.sameRow(ctx, i)
+}
+
+// nextRow begins an episode in the step after the last one.
+func (v *Vec) nextRow(ctx context.Context, i int) error {
+	b := v.batch
+	b.Reward[i], b.Terminated[i], b.Truncated[i], b.Invalid[i] = 0, false, false, false
+	return v.beginRow(ctx, i, ResetOptions{})
+}
+
+// sameRow begins an episode in the last step of another.
+func (v *Vec) sameRow(ctx context.Context, i int) error {
+	b := v.batch
 	ret, length := b.EpisodeReturn[i], b.EpisodeLength[i]
-	err = v.beginRow(ctx, i, ResetOptions{})
+	err := v.beginRow(ctx, i, ResetOptions{})
 	b.EpisodeReturn[i], b.EpisodeLength[i] = ret, length
 	return err
 }

@@ -1,5 +1,7 @@
 package classic
 
+import "github.com/kubernasium/kubernasium/envs/classic/lanes"
+
 // The system, in SI units.
 const (
 	gravity        = 9.8
@@ -33,11 +35,8 @@ const (
 // Learning Control Problems", IEEE SMC-13, 1983, appendix; Florian, "Correct equations for
 // the dynamics of the cart-pole system", 2007, without friction.
 func CartPoleStep(state *[4]float64, action int) (terminated bool) {
-	f := -force
-	if action == 1 {
-		f = force
-	}
-	sin, cos := sincos(state[posTheta])
+	f := forceOf(action)
+	sin, cos := lanes.SinCos(state[posTheta])
 	omega := state[velTheta]
 	temp := (f + float64(float64(poleMassLength*float64(omega*omega))*sin)) / massTotal
 	thetaAcc := (float64(gravity*sin) - float64(cos*temp)) /
@@ -48,7 +47,18 @@ func CartPoleStep(state *[4]float64, action int) (terminated bool) {
 	state[velX] += float64(tau * xAcc)
 	state[posTheta] += float64(tau * omega)
 	state[velTheta] += float64(tau * thetaAcc)
+	return terminal(state)
+}
 
+// forceOf returns the force that an action names, in N.
+func forceOf(action int) float64 {
+	if action == 1 {
+		return force
+	}
+	return -force
+}
+
+func terminal(state *[4]float64) bool {
 	x, theta := state[posX], state[posTheta]
 	return x < -xLimit || x > xLimit || theta < -thetaLimit || theta > thetaLimit
 }

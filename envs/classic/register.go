@@ -12,7 +12,7 @@ func init() {
 			NewCartPole),
 		Options:         &CartPoleOptions{},
 		MaxEpisodeSteps: 500,
-		StepNanos:       60,
+		StepNanos:       30,
 		RewardThreshold: 475,
 		HasThreshold:    true,
 		RenderModes:     []string{"ansi", "rgb_array"},

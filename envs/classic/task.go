@@ -19,9 +19,11 @@ type CartPole struct {
 
 var (
 	_ envs.Task          = (*CartPole)(nil)
+	_ envs.Batcher       = (*CartPole)(nil)
 	_ envs.ResetOptioner = (*CartPole)(nil)
 	_ envs.Renderer      = (*CartPole)(nil)
 	_ envs.Cloner        = (*CartPole)(nil)
+	_ envs.Resumer       = (*CartPole)(nil)
 )
 
 // NewCartPole returns the task with the given options.

@@ -1,8 +1,8 @@
-package classic
+package lanes
 
 import "math"
 
-// sincos returns the sine and the cosine of x, correctly rounded for |x| ≤ π/4 but in about
+// SinCos returns the sine and the cosine of x, correctly rounded for |x| ≤ π/4 but in about
 // one case in a million, and otherwise those of package math.
 //
 // NumPy takes both from the C library, whose results are the correctly rounded ones but for
@@ -15,7 +15,7 @@ import "math"
 //
 // Source: Dekker, "A Floating-Point Technique for Extending the Available Precision",
 // Numerische Mathematik 18, 1971.
-func sincos(x float64) (sin, cos float64) {
+func SinCos(x float64) (sin, cos float64) {
 	if !(math.Abs(x) <= math.Pi/4) {
 		return math.Sin(x), math.Cos(x)
 	}
