@@ -14,6 +14,7 @@ A part has a name, the minutes that it takes on two idle cores, and one of three
     evaluate         this command of the trainer, in the rows of its policies
 
     train, seeds     arguments of `trainer train` without seeds and log folder, and FIRST..LAST
+    fit              in place of train: a command of the trainer with SEED in it, whose last argument is the model's file
     before           arguments of a command that makes LOGS/FILE for the training, if any
     evaluate         arguments of the command that plays the models; each gets them by --model or --policy
     expect           the printed text of each figure, by the figure's name
@@ -59,8 +60,24 @@ def best_or_last(model: Path) -> Path:
     return best if best.exists() else model
 
 
+def seeds_of(text: str) -> range:
+    """Returns the seeds FIRST..LAST."""
+    first, last = map(int, text.split(".."))
+    return range(first, last + 1)
+
+
+def fitted(trainer: str, arguments: str, data: str, logs: Path) -> str:
+    """Makes a model by a command of its own unless it is there, and returns its file."""
+    command = expand(arguments, data, logs)
+    if not Path(command[-1]).exists():
+        run([trainer, *command])
+    return command[-1]
+
+
 def trained(trainer: str, row: Json, data: str, logs: Path) -> list[str]:
     """Trains a part unless it is trained already, and returns its model files."""
+    if "fit" in row:
+        return [fitted(trainer, row["fit"].replace("SEED", str(seed)), data, logs) for seed in seeds_of(row["seeds"])]
     arguments = expand(row["train"], data, logs)
     key = hashlib.sha256(json.dumps([arguments, row["seeds"]]).encode()).hexdigest()[:12]
     record = logs / f"{key}.json"

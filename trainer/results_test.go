@@ -15,7 +15,7 @@ import (
 
 // resultsPart is a part of make results (tools/results.py).
 type resultsPart struct {
-	Name, Train, Seeds, Before, Evaluate, Line, Record, Table, Column, Run string
+	Name, Train, Fit, Seeds, Before, Evaluate, Line, Record, Table, Column, Run string
 
 	Minutes float64
 	Expect  map[string]string
@@ -64,6 +64,9 @@ func (p resultsPart) commands(t *testing.T) (all [][]string) {
 			all = append(all, d.args)
 		}
 	case p.Table != "":
+		add(p.Evaluate)
+	case p.Fit != "":
+		add(strings.ReplaceAll(p.Fit, "SEED", "1"))
 		add(p.Evaluate)
 	default:
 		add("train " + p.Train + " --seeds " + p.Seeds)

@@ -60,7 +60,7 @@ func Defaults() Config {
 	return Config{
 		Env: "k8s/GPUPodScheduling-v2", Loads: []float64{1, 1.3},
 		Episodes: 400, From: 0.2, Density: 0.3, Best: 8, Others: 2, Futures: 6, Explore: 0.15,
-		Width: 64, Steps: 40_000, Batch: 256, LearningRate: 0.002, Weight: 0.01,
+		Width: 64, Steps: 40_000, Batch: 256, LearningRate: 0.002, Weight: 0.015,
 	}
 }
 
