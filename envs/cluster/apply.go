@@ -95,7 +95,7 @@ func (s *State) bind(op *Op) {
 	}
 }
 
-// resize changes a pod's requests and limits, and what it holds of its node if it runs.
+// resize changes a pod's requests and limits and, if the pod runs, what its node has allocated.
 func (s *State) resize(op *Op) {
 	p := &s.Pods[op.Pod]
 	if p.Phase == Running {

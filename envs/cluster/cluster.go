@@ -96,8 +96,8 @@ var (
 	ErrInvalid = errors.New("cluster: invalid op")
 )
 
-// ErrUnavailable is wrapped by errors of a backend that cannot reach its API server. When the
-// server is back, Reset recovers. It marks no illegal op: how many ops were applied is unknown.
+// ErrUnavailable means that a backend cannot reach its API server; errors of the backend wrap it. When the server is
+// back, Reset recovers. It marks no illegal op: how many ops were applied is unknown.
 var ErrUnavailable = errors.New("cluster: unavailable")
 
 // OpError is the failure of one op of those given to Apply.

@@ -29,7 +29,7 @@ type State struct {
 	scratch []byte
 }
 
-// Node is a machine. What it has left is Allocatable less Requested, in each resource.
+// Node is a machine. In each resource it has Allocatable less Requested left.
 type Node struct {
 	Allocatable   Resources
 	Requested     Resources // sum of its running pods' Requests; at most Allocatable
@@ -49,8 +49,7 @@ type Device struct {
 	Capacity, Free int32 // in thousandths; 0 ≤ Free ≤ Capacity
 }
 
-// Pod is a unit of work. A pod that has ended keeps Node and Devices as a record, but holds nothing
-// there.
+// Pod is a unit of work. A pod that has ended keeps Node and Devices as a record, but holds no resources there.
 type Pod struct {
 	Requests Resources
 	Limits   Resources // 0 is no limit

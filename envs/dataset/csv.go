@@ -14,33 +14,32 @@ import (
 	"strings"
 )
 
-// A Table reads the rows of a CSV file. It tolerates a byte order mark, CRLF line ends and
-// blanks around fields, and places every error at a file and a line.
+// A Table reads the rows of a CSV file. It tolerates a byte order mark, CRLF line ends and blanks around fields. Every
+// error names the file and the line.
 type Table struct {
 	Header []string // after ReadHeader
 	Fields int      // in each row; ReadHeader sets it to the number of columns
 
-	reader string // begins messages
+	reader string // begins error messages
 	name   string
 	csv    *csv.Reader
-	line   int // of the row that was read last
+	line   int // of the last row
 }
 
-// NewTable returns the table of r; name stands for r in messages, which begin with reader, such
-// as "gang: ".
+// NewTable returns the table of r. Error messages begin with reader, such as "gang: ", and name.
 func NewTable(reader, name string, r io.Reader) *Table {
 	b := bufio.NewReaderSize(r, 1<<16)
 	if mark, err := b.Peek(3); err == nil && string(mark) == "\ufeff" {
 		_, _ = b.Discard(3) // cannot fail: the three bytes are in the buffer
 	}
 	t := &Table{reader: reader, name: name, csv: csv.NewReader(&rows{r: b}), line: 1}
-	t.csv.FieldsPerRecord = -1 // Next checks, and names the place
+	t.csv.FieldsPerRecord = -1 // Next checks, and names file and line
 	t.csv.TrimLeadingSpace = true
 	t.csv.ReuseRecord = true
 	return t
 }
 
-// ReadFile opens the file at path for read, which gets the path as the name.
+// ReadFile opens the file at path and calls read with the path as name.
 func ReadFile[T any](path string, read func(name string, r io.Reader) (T, error)) (T, error) {
 	f, err := OpenFile(path)
 	if err != nil {
@@ -57,8 +56,7 @@ func Open(reader, name string, r io.Reader) (*Table, error) {
 	return t, t.ReadHeader()
 }
 
-// ReadHeader reads the first line as the header. want names the columns in the message about an empty
-// file.
+// ReadHeader reads the first line as the header. The error about an empty file names the columns want.
 func (t *Table) ReadHeader(want ...string) error {
 	row, err := t.read()
 	if errors.Is(err, io.EOF) {
@@ -74,7 +72,7 @@ func (t *Table) ReadHeader(want ...string) error {
 	return nil
 }
 
-// Next returns the next row, trimmed and valid until the following call, or io.EOF.
+// Next returns the next row, trimmed and valid until the next call, or io.EOF.
 func (t *Table) Next() ([]string, error) {
 	row, err := t.read()
 	if err != nil {
@@ -89,7 +87,7 @@ func (t *Table) Next() ([]string, error) {
 	return nil, t.Errorf("%d fields, want %d", len(row), t.Fields)
 }
 
-// Rows returns the rows that are left, each valid until the following one. An error is the last pair.
+// Rows returns the remaining rows, each valid until the next one. An error is the last pair.
 func (t *Table) Rows() iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		for {
@@ -131,7 +129,7 @@ func (t *Table) Columns(names ...string) ([]int, error) {
 	return index, nil
 }
 
-// Number parses a finite number; the message calls it what.
+// Number parses a finite number; error messages call it what.
 func (t *Table) Number(what, field string) (float64, error) {
 	v, err := strconv.ParseFloat(field, 64)
 	if err != nil {
@@ -143,7 +141,7 @@ func (t *Table) Number(what, field string) (float64, error) {
 	return v, nil
 }
 
-// Numbers parses the fields of a row at index as finite numbers; the messages call them by the header.
+// Numbers parses the fields of a row at index as finite numbers; error messages call them by the header.
 func (t *Table) Numbers(dst []float64, row []string, index []int) (err error) {
 	for i, at := range index {
 		if dst[i], err = t.Number(t.Header[at], row[at]); err != nil {
@@ -153,10 +151,10 @@ func (t *Table) Numbers(dst []float64, row []string, index []int) (err error) {
 	return nil
 }
 
-// Place returns the file and the line of the row that was read last.
+// Place returns the file and the line of the last row.
 func (t *Table) Place() (name string, line int) { return t.name, t.line }
 
-// Errorf is fmt.Errorf with the place of the row that was read last.
+// Errorf is fmt.Errorf with the file and the line of the last row.
 func (t *Table) Errorf(format string, args ...any) error {
 	return fmt.Errorf(t.reader+"%s:%d: "+format, append([]any{t.name, t.line}, args...)...)
 }

@@ -12,10 +12,10 @@ const (
 	maxLine = 1 << 20 // bytes of a row of a CSV file
 )
 
-// OpenFile opens a data file for reading. It rejects pipes and devices, whose reading may never end, and files of more
-// than 4 GiB.
+// OpenFile opens a data file for reading. It rejects pipes and devices, which may never end, and files of more than 4
+// GiB.
 func OpenFile(path string) (*os.File, error) {
-	info, err := os.Stat(path) // before: to open a pipe may block
+	info, err := os.Stat(path) // before Open, which may block on a pipe
 	if err != nil {
 		return nil, err
 	}
@@ -28,11 +28,11 @@ func OpenFile(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// rows passes a CSV file on, until a row is longer than maxLine.
+// rows reads a CSV file and fails at a row longer than maxLine.
 type rows struct {
 	r      *bufio.Reader
 	length int  // of the row so far
-	quoted bool // within a quoted field, in which a line's end ends no row
+	quoted bool // within a quoted field, where a line end does not end the row
 }
 
 // errLongRow is the error of a row that is longer than maxLine.

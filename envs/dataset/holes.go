@@ -33,8 +33,8 @@ func Holes(seconds []float64) (holes []Hole, usual float64) {
 	return holes, usual
 }
 
-// HolesText states in a sentence how many samples of what are missing, and where the longest hole
-// is. place returns the file and the line of sample i. Without holes the text is empty.
+// HolesText states in a sentence how many samples of what are missing, and where the longest hole is. place returns the
+// file and the line of sample i. The text is empty if there are no holes.
 func HolesText(what string, holes []Hole, usual float64, place func(i int) string) string {
 	if len(holes) == 0 {
 		return ""

@@ -19,7 +19,7 @@ type Arrays struct {
 	files  []*zip.File
 }
 
-// ReadNPZ opens the NPZ file at path for read. Messages begin with reader, such as "gang: ".
+// ReadNPZ opens the NPZ file at path and calls read. Error messages begin with reader, such as "gang: ".
 func ReadNPZ[T any](reader, path string, read func(a *Arrays) (T, error)) (result T, err error) {
 	f, err := OpenFile(path)
 	if err != nil {
@@ -30,7 +30,7 @@ func ReadNPZ[T any](reader, path string, read func(a *Arrays) (T, error)) (resul
 	if err != nil {
 		return result, err
 	}
-	// The decoder panics on some headers that are no header.
+	// The decoder panics on some malformed headers.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s%s is no NPZ file: %v", reader, path, p)
@@ -43,8 +43,8 @@ func ReadNPZ[T any](reader, path string, read func(a *Arrays) (T, error)) (resul
 	return read(&Arrays{reader, path, info.Size(), r.File})
 }
 
-// ErrPickled is the error of an array of Python objects, which only Python's pickle could decode, by running what
-// the file says. [Arrays.Floats] returns it.
+// ErrPickled is the error of an array of Python objects. Only Python's pickle can decode one, by running code from the
+// file. [Arrays.Floats] returns it.
 var ErrPickled = errors.New("pickled objects (dtype object) are not read: a pickle can run any program; save the array as numbers")
 
 // errorf returns an error that begins with the file.
@@ -74,8 +74,8 @@ func (a *Arrays) names() []string {
 	return names
 }
 
-// full reads as much as is asked for, or fails: the decoder takes what one call of Read gives for a whole number, and
-// io.EOF for the end of an array whose other numbers are 0.
+// full fills the whole buffer or fails. The decoder takes the bytes of one Read for a whole number, and io.EOF for the
+// end of an array whose remaining numbers are 0.
 type full struct{ r io.Reader }
 
 func (f full) Read(p []byte) (int, error) {
@@ -86,8 +86,8 @@ func (f full) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxRatio is the most by which an array of an NPZ file may be larger than the file: more than
-// deflate can achieve. It keeps a forged header from asking for all memory.
+// maxRatio bounds the size of an array relative to its NPZ file; deflate cannot compress more. It keeps a forged header
+// from requesting all memory.
 const maxRatio = 1100
 
 // Floats returns an array of numbers and its shape, which must have dims dimensions.

@@ -3,8 +3,8 @@
 // also what Gymnasium's seeding.np_random(seed) returns. An environment that draws its
 // instances from it starts in the same state as its Python counterpart with the same seed.
 //
-// Only the raw 64-bit outputs and what this package derives from them are NumPy's. The
-// methods of [math/rand/v2.Rand] draw from the same outputs by Go's own algorithms.
+// Only the raw 64-bit outputs and the functions of this package agree with NumPy. The methods of [math/rand/v2.Rand]
+// draw from the same outputs by Go's own algorithms.
 package pcg
 
 import (
@@ -29,7 +29,7 @@ type Source struct {
 
 var _ rand.Source = (*Source)(nil)
 
-// ErrState is wrapped by the errors of [Source.UnmarshalBinary].
+// ErrState means that an encoded state is invalid. Errors of [Source.UnmarshalBinary] wrap it.
 var ErrState = errors.New("pcg: invalid state")
 
 // New returns the generator of NumPy's PCG64(SeedSequence(seed)).
@@ -76,25 +76,22 @@ func (s *Source) Uint64() uint64 {
 // Float64 returns the next double in [0, 1): NumPy's Generator.random().
 func (s *Source) Float64() float64 { return Double(s.Uint64()) }
 
-// Uniform returns the next double in [low, high): NumPy's Generator.uniform(low, high).
-// Rounding may give high itself, as it does there. NumPy rejects low > high and an infinite
-// high-low; Uniform leaves that to the caller.
+// Uniform returns the next double in [low, high): NumPy's Generator.uniform(low, high). As there, rounding may give
+// high itself. NumPy rejects low > high and an infinite high-low; Uniform does not check them.
 func (s *Source) Uniform(low, high float64) float64 { return Scale(s.Uint64(), low, high) }
 
-// Double returns the double in [0, 1) that NumPy makes of the output x: the upper 53 bits
-// times 2^-53. It is for those who hold a [math/rand/v2.Rand] over a Source and not the
-// Source: pcg.Double(rng.Uint64()).
+// Double returns the double in [0, 1) that NumPy makes of the output x: the upper 53 bits times 2^-53. Callers that
+// hold a [math/rand/v2.Rand] over a Source use pcg.Double(rng.Uint64()).
 func Double(x uint64) float64 { return float64(x>>11) * 0x1p-53 }
 
 // Scale returns low + (high-low)*Double(x), which is NumPy's Generator.uniform(low, high) of
 // the output x.
 func Scale(x uint64, low, high float64) float64 {
-	// The conversion keeps the compiler from fusing product and sum, which would round
-	// differently from one architecture to the next.
+	// The conversion prevents the fusion of product and sum, which would round differently on some architectures.
 	return low + float64((high-low)*Double(x))
 }
 
-// stateMagic starts the encoding of a state, so that no other bytes are taken for one.
+// stateMagic begins the encoding of a state, to recognize other data.
 const stateMagic = "pcg64:"
 
 // AppendBinary appends the state of s to b: the bytes "pcg64:", then state and increment, of

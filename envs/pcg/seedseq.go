@@ -12,9 +12,8 @@ const (
 
 // seedWords returns SeedSequence(seed).generate_state(4, uint64).
 //
-// The entropy is seed in words of 32 bits, the least significant first, without leading
-// zeros. Padding to the pool's four words with zeros is what SeedSequence does as well, so
-// that a seed below 2^32 needs no case of its own.
+// The entropy is seed in words of 32 bits, the least significant first, without leading zeros. SeedSequence also pads
+// to the pool's four words with zeros, so a seed below 2^32 is no special case.
 //
 // Source: numpy/random/bit_generator.pyx, after O'Neill, "Developing a seed_seq
 // Alternative", pcg-random.org, 2015.

@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// dual restores feasibility after bounds have changed, from a basis with the reduced costs of an
-// optimum. The objective only falls; dual returns false as soon as it is at most cutoff, or if
-// there is no feasible point. The error is errStalled after maxDual steps,
-// which only cycling takes.
+// dual restores feasibility after bounds have changed, from a basis with the reduced costs of an optimum. The objective
+// only falls; dual returns false as soon as it is at most cutoff, or if there is no feasible point. After maxDual
+// steps, which only cycling takes, the error is errStalled.
 func (s *LP) dual(cutoff float64) (ok bool, err error) {
 	if err := s.factor(); err != nil {
 		return false, err
@@ -48,8 +47,7 @@ const maxDual = 500
 
 var errStalled = errors.New("solve: the dual simplex method cycles")
 
-// leaving returns the row of the variable furthest outside its bounds, or -1; low means below the
-// lower one.
+// leaving returns the row of the variable furthest outside its bounds, or -1; low means that it is below the lower one.
 func (s *LP) leaving() (row int, low bool) {
 	row, worst := -1, feasibility
 	for i, j := range s.basis {

@@ -12,12 +12,12 @@ import (
 // Options are the options of [LP.Maximize].
 type Options struct {
 	Gap   float64 // relative to the value, at which a solution counts as optimal
-	Whole bool    // all values are whole numbers, so that a bound can be rounded down
-	Nodes int     // of branch and bound, after which it stops; default 100,000,000 over the columns left
+	Whole bool    // all values are whole numbers, so bounds can be rounded down
+	Nodes int     // of branch and bound, after which it stops; default 100,000,000 over the remaining columns
 
-	// Round turns the solution of a relaxation into one in whole numbers. It gets the former rounded
-	// down, as pairs of a column and a whole number of at least 1, and returns the value of the best
-	// solution that it has made or known so far, -Inf for none. The caller keeps the solutions.
+	// Round turns the solution of a relaxation into a solution in whole numbers. floor yields the former rounded down,
+	// as pairs of a column and a whole number of at least 1. Round returns the value of the best solution that it has
+	// found so far, -Inf for none. The caller keeps the solutions.
 	Round func(ctx context.Context, floor iter.Seq2[int, int]) float64
 }
 
@@ -26,12 +26,12 @@ type Result struct {
 	Value   float64 // of the best solution; -Inf if none was found
 	Bound   float64 // no solution has more
 	Nodes   int     // of branch and bound
-	Columns int     // that were left after the root
+	Columns int     // that remain after the root
 }
 
-// Maximize looks for the best solution in whole numbers by branch and bound, after [LP.Solve]. It
-// drops the columns whose reduced cost is more than what lies between the linear optimum and the
-// first solution. When ctx ends it returns the error of ctx.
+// Maximize searches for the best solution in whole numbers by branch and bound, after [LP.Solve]. It drops the columns
+// whose reduced cost exceeds the difference between the linear optimum and the first solution. It returns the error of
+// ctx once that has ended.
 func (s *LP) Maximize(ctx context.Context, opts Options) (Result, error) {
 	b := &search{g: s, opts: opts, bound: s.Objective(), unsettled: math.Inf(-1)}
 	for j := range s.n - s.m {
@@ -39,7 +39,7 @@ func (s *LP) Maximize(ctx context.Context, opts Options) (Result, error) {
 	}
 	b.round(ctx)
 	if err := ctx.Err(); err != nil {
-		return Result{}, err // the solutions that Round was to find may be missing
+		return Result{}, err // Round may not have found a solution
 	}
 	b.shrink()
 	if b.opts.Nodes == 0 {
@@ -54,7 +54,7 @@ func (s *LP) Maximize(ctx context.Context, opts Options) (Result, error) {
 // search is one run of branch and bound.
 type search struct {
 	g      *LP
-	column []int // of the LP that Maximize began with, for each column but the artificial ones
+	column []int // index in the LP that Maximize began with, for each column but the artificial ones
 	opts   Options
 	best   float64 // value of the best solution known
 	bound  float64
@@ -98,7 +98,7 @@ func (s *search) cutoff() float64 {
 	return s.best + s.opts.Gap*math.Abs(s.best)
 }
 
-// round lets Options.Round make a solution of the present one of the relaxation.
+// round lets Options.Round turn the current solution of the relaxation into one in whole numbers.
 func (s *search) round(ctx context.Context) {
 	g := s.g
 	s.best = s.opts.Round(ctx, func(yield func(column, n int) bool) {
@@ -119,7 +119,7 @@ func (s *search) round(ctx context.Context) {
 	})
 }
 
-// shrink drops the columns that no solution better than the best can use.
+// shrink drops the columns that no better solution can use.
 func (s *search) shrink() {
 	g := s.g
 	slack := g.Objective() - s.cutoff()
@@ -149,7 +149,7 @@ func (s *search) shrink() {
 	s.g, s.column = keep, column
 }
 
-// run works through the branches, each time down to a leaf and then from the best open one.
+// run processes the branches: each time down to a leaf, then from the best open one.
 func (s *search) run(ctx context.Context) error {
 	root := &branch{column: -1, bound: s.bound, basis: slices.Clone(s.g.basis)}
 	heap.Push(&s.open, root)
@@ -183,8 +183,8 @@ func (s *search) run(ctx context.Context) error {
 	return nil
 }
 
-// expand solves the relaxation of a branch. Unless that settles it, expand returns one child, to
-// continue with, and leaves the other in the queue.
+// expand solves the relaxation of a branch. Unless that settles the branch, expand returns one child to continue with,
+// and puts the other into the queue.
 func (s *search) expand(ctx context.Context, b *branch) (*branch, error) {
 	s.nodes++
 	g := s.g
@@ -220,7 +220,7 @@ func (s *search) expand(ctx context.Context, b *branch) (*branch, error) {
 	return up, nil
 }
 
-// snap makes values whole that differ from a whole number by rounding only.
+// snap rounds values that differ from a whole number only by rounding errors.
 func (s *search) snap() {
 	for i, v := range s.g.x {
 		if r := math.Round(v); math.Abs(v-r) < feasibility*10 {
@@ -229,8 +229,8 @@ func (s *search) snap() {
 	}
 }
 
-// load sets the bounds and the basis of a branch. A column that is not basic stands at the
-// bound that its reduced cost wants.
+// load sets the bounds and the basis of a branch. A column that is not basic stands at the bound that suits its reduced
+// cost.
 func (s *search) load(b *branch) {
 	g := s.g
 	n := len(s.column)
@@ -248,7 +248,7 @@ func (s *search) load(b *branch) {
 		g.basic[j] = true
 	}
 	if err := g.factor(); err != nil {
-		return // dual reports it
+		return // dual reports the error
 	}
 	for j := range n {
 		g.upper[j] = !g.basic[j] && !math.IsInf(g.hi[j], 1) && g.reduced(j) > 0

@@ -29,7 +29,7 @@ var (
 //
 // Package lp of gonum gives no duals and cannot start from a basis; branch and bound needs both.
 type LP struct {
-	m, n   int       // rows; columns, the m artificial ones of phase 1 at the end counted
+	m, n   int       // rows; columns, including the m artificial ones of phase 1 at the end
 	a      []float64 // column by column
 	b, c   []float64
 	lo, hi []float64 // branches bound columns further than x ≥ 0
@@ -47,8 +47,8 @@ type LP struct {
 	pivots int // in total
 }
 
-// NewLP returns the program with right-hand sides b, of which none may be negative, objective c and
-// the columns of A one after the other in a. It keeps the slices.
+// NewLP returns the program with right-hand sides b ≥ 0, objective c and the columns of A one after the other in a. It
+// keeps the slices.
 func NewLP(b, c, a []float64) *LP {
 	m, n := len(b), len(c)+len(b)
 	s := &LP{
@@ -69,8 +69,8 @@ func NewLP(b, c, a []float64) *LP {
 	return s
 }
 
-// Solve finds an optimum in two phases. Call it once, before the methods that report the optimum. When ctx
-// ends, its error is returned.
+// Solve finds an optimum in two phases. Call it once, before the methods that report the optimum. It returns the error
+// of ctx once that has ended.
 func (s *LP) Solve(ctx context.Context) error {
 	cost := s.c
 	s.c = make([]float64, s.n)
@@ -208,8 +208,8 @@ func (s *LP) Basic(row int) (column int, value float64) {
 	return -1, s.x[row]
 }
 
-// Sensitivity returns by how much each dual grows where the basic variable of a row is worth 1 more, as long
-// as the basis stays optimal. The next solution overwrites the slice.
+// Sensitivity returns how much each dual grows if the value of a row's basic variable rises by 1, as long as the basis
+// stays optimal. The next solution overwrites the slice.
 func (s *LP) Sensitivity(row int) []float64 { return s.inv[row*s.m : (row+1)*s.m] }
 
 // Pivots returns the number of pivots so far.
@@ -269,8 +269,8 @@ func (s *LP) primal(ctx context.Context) error {
 	}
 }
 
-// entering returns the column with the largest reduced cost of those that improve the
-// objective, or by Bland's rule the first; down means that it is to decrease.
+// entering returns the column with the largest reduced cost among those that improve the objective, or by Bland's rule
+// the first; down means that it decreases.
 func (s *LP) entering(bland bool) (column int, down bool) {
 	column, best := -1, optimality
 	for j := range s.n {
@@ -291,8 +291,8 @@ func (s *LP) entering(bland bool) (column int, down bool) {
 	return column, down
 }
 
-// ratio returns how far the entering column can move, and the row of the variable that stops it,
-// which then stands at its upper bound if toUpper; -1 if the column's own other bound stops it.
+// ratio returns how far the entering column can move, and the row of the variable that stops it, which then stands at
+// its upper bound if toUpper; the row is -1 if the column's own other bound stops it.
 func (s *LP) ratio(enter int, down bool) (step float64, leave int, toUpper bool) {
 	s.transform(enter)
 	step, leave = s.hi[enter]-s.lo[enter], -1

@@ -2,8 +2,8 @@ package space
 
 import "fmt"
 
-// FromDescription returns the space that d describes, the inverse of [Space.Describe]. A
-// description that no space gives is an error.
+// FromDescription returns the space that d describes, the inverse of [Space.Describe]. An invalid description is an
+// error.
 func FromDescription(d Description) (Space, error) {
 	switch d.Kind {
 	case "box":
@@ -29,7 +29,7 @@ func FromDescription(d Description) (Space, error) {
 	return nil, fmt.Errorf("space: kind %q, want box, discrete, multi_discrete, multi_binary or dict", d.Kind)
 }
 
-// maxSize is the greatest number of elements of a Box that a description may ask for.
+// maxSize is the maximum number of elements of a Box from a description.
 const maxSize = 1 << 31
 
 func boxFrom(d Description) (Space, error) {

@@ -1,8 +1,8 @@
 // Package space describes observations and actions.
 //
-// A value is a flat []float32 in row-major order, whatever its space; integers up to 2^24 are
-// exact. A Dict lays out its parts in the order of its keys. Clients rebuild the shaped and
-// typed value from the space's [Description], so that the layout is all that travels.
+// A value of any space is a flat []float32 in row-major order; integers up to 2^24 are exact. A Dict lays out its parts
+// in the order of its keys. Clients rebuild the shaped and typed value from the space's [Description], so only the flat
+// values are sent.
 package space
 
 import (
@@ -26,11 +26,11 @@ type Space interface {
 	// which mask permits nothing is drawn as if unmasked.
 	Sample(rng *rand.Rand, mask []bool, dst []float32)
 
-	// Describe returns the description from which a client builds the equal Gymnasium space.
+	// Describe returns the description, from which a client builds the same Gymnasium space.
 	Describe() Description
 }
 
-// Description is a space as data: what a client needs to build its own.
+// Description is a space as data, from which a client builds its own.
 type Description struct {
 	Kind  string        `json:"kind"` // "box", "discrete", "multi_discrete", "multi_binary" or "dict"
 	Shape []int         `json:"shape,omitempty"`
@@ -184,8 +184,8 @@ func (b Box) Contains(v []float32) bool {
 	return true
 }
 
-// Sample implements [Space]: uniform where both bounds are finite, exponential from the one
-// bound where one is, normal where none is, as Gymnasium's Box does. The mask is ignored.
+// Sample implements [Space]: uniform if both bounds are finite, exponential from the bound if one is, normal if none
+// is, as Gymnasium's Box does. It ignores the mask.
 func (b Box) Sample(rng *rand.Rand, _ []bool, dst []float32) {
 	for i := range dst {
 		low, high := b.Bounds(i)
@@ -334,7 +334,7 @@ func (d Dict) Contains(v []float32) bool {
 	return true
 }
 
-// Sample implements [Space]. The mask is ignored: a Dict of actions has none.
+// Sample implements [Space]. It ignores the mask: a Dict of actions has none.
 func (d Dict) Sample(rng *rand.Rand, _ []bool, dst []float32) {
 	for _, f := range d.Fields {
 		n := f.Space.Size()
@@ -363,7 +363,7 @@ func product(shape []int) int {
 
 func isIndex(x float32, n int) bool { return x >= 0 && x < float32(n) && x == float32(int(x)) }
 
-// sampleIndex draws one of the indices below n that mask permits, or of all if it permits none.
+// sampleIndex draws one of the indices below n that mask permits, or of all indices if it permits none.
 func sampleIndex(rng *rand.Rand, n int, mask []bool) int {
 	permitted := 0
 	for _, ok := range mask {

@@ -1,6 +1,5 @@
-// Package clustertest tests any [cluster.Cluster] against the contract of the interface: by
-// scripts whose outcomes were worked by hand, by random ops that a naive model of its own
-// also plays, and by the general promises of the interface.
+// Package clustertest tests any [cluster.Cluster] against the contract of the interface: with scripts whose outcomes
+// were worked by hand, with random ops that it compares with a naive model, and with general properties.
 package clustertest
 
 import (
@@ -17,8 +16,7 @@ type config struct {
 	episodes, ops int
 }
 
-// Episodes sets the number of random episodes; the default is 300, and a tenth of the number
-// is played under -short.
+// Episodes sets the number of random episodes; the default is 300. With -short, Run plays a tenth of them.
 func Episodes(n int) Option { return func(c *config) { c.episodes = n } }
 
 // Ops sets the number of random ops of an episode; the default is 80.

@@ -14,8 +14,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// metaPool is the metadata that random ops name: the legal, then the wrong. Lists are in sorted
-// order, which Intern keeps.
+// metaPool is the metadata that random ops name: first the valid, then the invalid. Lists are in sorted order, which
+// Intern keeps.
 var metaPool = []cluster.Meta{
 	{Name: "plain"},
 	{Name: "zone-a", Labels: []cluster.Label{{Key: "disk", Value: "ssd"}, {Key: "zone", Value: "a"}}},
@@ -40,7 +40,7 @@ var metaPool = []cluster.Meta{
 	{Name: "bad-equal", Tolerations: []cluster.Toleration{{Value: "1"}}},
 }
 
-// generator draws ops. Most are legal, the others wrong in every possible way.
+// generator draws ops. Most are legal, the others invalid in every possible way.
 type generator struct {
 	rng *rand.Rand
 	m   *model
@@ -49,7 +49,7 @@ type generator struct {
 // one reports true with probability 1/n.
 func (g *generator) one(n int) bool { return g.rng.IntN(n) == 0 }
 
-// pick draws an index, now and then one that does not exist.
+// pick draws an index, sometimes one that does not exist.
 func (g *generator) pick(n int) int32 {
 	if n == 0 || g.one(30) {
 		return []int32{-1, int32(n), math.MaxInt32, math.MinInt32}[g.rng.IntN(4)]
@@ -134,7 +134,7 @@ func (g *generator) op() cluster.Op {
 	return op
 }
 
-// devices draws for a Bind: most often devices with the share free, as many as are wanted.
+// devices draws the devices of a Bind: most often devices with the share free, as many as the pod requests.
 func (g *generator) devices(op cluster.Op) uint64 {
 	p, n := g.m.pods[int(op.Pod)], g.m.nodes[int(op.Node)]
 	if p == nil || n == nil || g.one(12) {

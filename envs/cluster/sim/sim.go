@@ -17,9 +17,8 @@ var _ cluster.Cluster = (*Cluster)(nil)
 type Cluster struct {
 	state *cluster.State
 
-	// events holds a completion for each bound pod that has a duration. Events of pods that were
-	// stopped stay until their time. A pod is bound at most once, so its phase shows that they are
-	// void.
+	// events holds a completion for each bound pod that has a duration. The event of a stopped pod stays until its
+	// time. A pod is bound at most once, so its phase shows that the event is void.
 	events cluster.Departures
 }
 
@@ -33,11 +32,11 @@ func (c *Cluster) Reset(context.Context) error {
 	return nil
 }
 
-// checkEvery is the number of ops between looks at a context.
+// checkEvery is the number of ops between checks of the context.
 const checkEvery = 1 << 12
 
-// Apply implements [cluster.Cluster]. Its error is an [*cluster.OpError], or that of ctx, which ends it before
-// the first op or between some thousands.
+// Apply implements [cluster.Cluster]. Its error is an [*cluster.OpError], or that of ctx, which it checks before the
+// first op and after every checkEvery ops.
 func (c *Cluster) Apply(ctx context.Context, ops []cluster.Op) error {
 	for i := range ops {
 		if i%checkEvery == 0 && ctx.Err() != nil {

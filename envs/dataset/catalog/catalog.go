@@ -22,11 +22,11 @@ import (
 type Dataset struct {
 	Name     string `yaml:"name" json:"name"`
 	Title    string `yaml:"title" json:"title"`
-	Source   string `yaml:"source" json:"source"`     // address for people
+	Source   string `yaml:"source" json:"source"`     // page that describes it
 	Revision string `yaml:"revision" json:"revision"` // commit or release
-	Base     string `yaml:"base" json:"base"`         // beginning of the addresses of its files
+	Base     string `yaml:"base" json:"base"`         // prefix of the addresses of its files
 	Licence  string `yaml:"licence" json:"licence"`   // SPDX identifier, or [NoLicence]
-	Terms    string `yaml:"terms" json:"terms"`       // what the licence is of, or what its owner asks for
+	Terms    string `yaml:"terms" json:"terms"`       // what the licence covers, or what the owner asks for
 	Citation string `yaml:"citation" json:"citation"`
 	Reads    string `yaml:"reads" json:"reads"`                         // commands and options that read it
 	Verified string `yaml:"verified" json:"verified,omitempty"`         // how files without a digest are verified
@@ -148,8 +148,8 @@ func Read(r io.Reader) ([]Dataset, error) {
 	return sets, nil
 }
 
-// check reports what is missing or wrong. pinned has the digests of earlier data sets by path: two sets may have the
-// same file.
+// check returns an error if the entry is incomplete or invalid. pinned has the digests of earlier data sets by path:
+// two sets may share a file.
 func (d *Dataset) check(pinned map[string]string) error {
 	for _, field := range []struct{ name, value string }{
 		{"name", d.Name}, {"title", d.Title}, {"source", d.Source}, {"revision", d.Revision}, {"base", d.Base},
@@ -201,7 +201,7 @@ func (d *Dataset) check(pinned map[string]string) error {
 	return nil
 }
 
-// check reports a path out of the data folder, and a digest that is none.
+// check rejects a path outside the data folder and a malformed digest.
 func (f *File) check() error {
 	if !path.IsAbs(f.Path) && path.Clean(f.Path) == f.Path && strings.Contains(f.Path, "/") && !strings.HasPrefix(f.Path, "../") &&
 		!strings.ContainsAny(f.Path, `\:`) {

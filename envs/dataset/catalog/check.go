@@ -20,9 +20,9 @@ type State string
 const (
 	OK       State = "ok"       // has the digest of the manifest
 	Missing  State = "missing"  // is not there
-	Differs  State = "differs"  // is not the published file, or not the one that was fetched
-	Unpinned State = "unpinned" // is there; the manifest has no digest, and none was recorded
-	Recorded State = "recorded" // is there as it was fetched; the manifest has no digest
+	Differs  State = "differs"  // is not the published file, or not the fetched one
+	Unpinned State = "unpinned" // exists; the manifest has no digest, and none was recorded
+	Recorded State = "recorded" // exists as it was fetched; the manifest has no digest
 )
 
 // A FileReport is the verdict on a file.
@@ -52,8 +52,8 @@ const (
 	Wrong    SetState = "wrong"    // a file differs
 )
 
-// Check compares the folder dir with the manifest's entry. A set is complete with its files, or with
-// the outputs of its conversion. An error is one of reading, not a difference.
+// Check compares the folder dir with the manifest's entry. A set is complete with its files, or with the outputs of its
+// conversion. Check returns an error if it cannot read, not for a difference.
 func (d *Dataset) Check(ctx context.Context, dir string) (*Report, error) {
 	lock, err := ReadLock(dir)
 	if err != nil {
@@ -131,7 +131,7 @@ func (d *Dataset) found(dir string) ([]File, error) {
 	return files, nil
 }
 
-// Check compares a file below dir with the manifest, or else with what was recorded when it was fetched.
+// Check compares a file below dir with the manifest or, if that has no digest, with the record of the fetched files.
 func (f *File) Check(ctx context.Context, dir string, lock Lock) (*FileReport, error) {
 	r := &FileReport{Path: f.Path, State: OK}
 	name := filepath.Join(dir, filepath.FromSlash(f.Path))
@@ -160,7 +160,7 @@ func (f *File) Check(ctx context.Context, dir string, lock Lock) (*FileReport, e
 
 // Digest returns the SHA-256 of a file as hexadecimal digits, and its size. It ends early with ctx's error.
 func Digest(ctx context.Context, name string) (sum string, n int64, err error) {
-	info, err := os.Stat(name) // before: to open a pipe may block
+	info, err := os.Stat(name) // before Open, which may block on a pipe
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no regular file (%v)", name, info.Mode().Type())
 	}
@@ -190,7 +190,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// LockFile is the file of a data folder that records what was fetched.
+// LockFile is the file of a data folder that records the fetched files.
 const LockFile = ".fetched.json"
 
 // A Lock holds the digests of fetched files by their paths.
@@ -203,7 +203,7 @@ type LockEntry struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// ReadLock reads what was fetched into a data folder: nothing, if there is no record.
+// ReadLock reads the record of the files fetched into a data folder. Without a record the Lock is empty.
 func ReadLock(dir string) (Lock, error) {
 	name := filepath.Join(dir, LockFile)
 	text, err := os.ReadFile(name)

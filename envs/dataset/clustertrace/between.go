@@ -36,8 +36,8 @@ type Skew struct {
 	MaxSkew     int32
 	MinDomains  int32 // at least 1
 	Topology    string
-	HonorNodes  bool // nodes that the pod's node selector or affinity closes do not count
-	HonorTaints bool // nodes with taints that the pod does not tolerate do not count
+	HonorNodes  bool // do not count nodes that the pod's node selector or affinity excludes
+	HonorTaints bool // do not count nodes with taints that the pod does not tolerate
 	selector    *Selector
 	space       string
 }
@@ -177,7 +177,7 @@ func (t *Template) Between() (*Between, error) {
 	return b, nil
 }
 
-// Required reports whether some rule closes nodes.
+// Required reports whether some rule excludes nodes.
 func (b *Between) Required() bool { return b != nil && len(b.Near)+len(b.Apart)+len(b.Spread) > 0 }
 
 // Prefers reports whether some rule scores nodes.

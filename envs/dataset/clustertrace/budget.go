@@ -12,11 +12,12 @@ func (b *Budget) Protects(t *Template) bool {
 	return t.Namespace == b.Namespace && b.Selector != nil && len(b.Selector.MatchLabels)+len(b.Selector.MatchExpressions) > 0 && b.Selector.Matches(t.Labels)
 }
 
-// Allowed returns how many of the pods that a budget protects may be disrupted: expected ones are wanted, and healthy ones run.
+// Allowed returns how many of the pods that a budget protects may be disrupted, if expected pods are desired and
+// healthy ones run.
 //
 // Source: getExpectedPodCount and updatePdbStatus of kube-controller-manager's disruption controller.
 func (b *Budget) Allowed(expected, healthy int) int {
-	desired := healthy // without an amount none may go
+	desired := healthy // a budget without an amount allows no disruption
 	switch {
 	case b.MaxUnavailable != "":
 		desired = max(0, expected-scaled(b.MaxUnavailable, expected))
@@ -29,7 +30,7 @@ func (b *Budget) Allowed(expected, healthy int) int {
 	return max(0, healthy-desired)
 }
 
-// scaled returns an amount that [Budget.Check] has seen; percentages are rounded up.
+// scaled returns an amount that [Budget.Check] has accepted; it rounds percentages up.
 func scaled(amount string, of int) int {
 	text, percent := strings.CutSuffix(amount, "%")
 	n, _ := strconv.Atoi(text)
@@ -39,7 +40,7 @@ func scaled(amount string, of int) int {
 	return n
 }
 
-// Check reports what no budget can have.
+// Check returns an error if the budget is invalid.
 func (b *Budget) Check() error {
 	if b.Name == "" || b.MinAvailable != "" && b.MaxUnavailable != "" {
 		return fmt.Errorf("budget %q with min_available %q and max_unavailable %q, want a name and one of them at most", b.Name, b.MinAvailable, b.MaxUnavailable)

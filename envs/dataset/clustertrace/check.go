@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Limits of a recording, far beyond what one cluster can have.
+// Limits of a recording, far above those of one cluster.
 const (
 	MaxNodes     = 100_000
 	MaxPods      = 10_000_000
@@ -18,14 +18,14 @@ const (
 	maxMillis    = int64(cluster.MaxTime / time.Millisecond)
 )
 
-// checker holds what has to be known of a recording to check its next event.
+// checker holds the state of a recording that the check of its next event depends on.
 type checker struct {
 	at        time.Duration
 	templates []*Template
 	nodes     []nodeState
 	pods      []podState
-	byName    map[string]int32  // nodes that are there
-	present   map[podName]int32 // pods that are there
+	byName    map[string]int32  // present nodes
+	present   map[podName]int32 // present pods
 }
 
 type nodeState struct {
@@ -44,7 +44,8 @@ func newChecker() *checker {
 	return &checker{byName: map[string]int32{}, present: map[podName]int32{}}
 }
 
-// admit checks an event against those before it, and enters it. It numbers what the event adds.
+// admit checks an event against the earlier ones and records it. It numbers the node, pod or template that the event
+// adds.
 func (c *checker) admit(e *Event) error {
 	if e.At < c.at || e.At > cluster.MaxTime {
 		return fmt.Errorf("time %v, want %v to %v", e.At, c.at, cluster.MaxTime)
@@ -183,7 +184,7 @@ func (c *checker) admitPod(e *Event) error {
 			return wrong("cannot move to namespace " + ns)
 		}
 	case BindPod:
-		// The node may be gone: watches of pods and of nodes are two streams.
+		// The node may have been removed: watches of pods and of nodes are two streams.
 		if err := index("node", e.Node, len(c.nodes)); err != nil {
 			return err
 		}
@@ -218,7 +219,7 @@ func index(what string, i int32, n int) error {
 	return nil
 }
 
-// Check reports what no node can have.
+// Check returns an error if the node is invalid.
 func (n *Node) Check() error {
 	switch {
 	case n.Name == "":
@@ -241,7 +242,7 @@ func (n *Node) Check() error {
 	return nil
 }
 
-// Check reports what no pod can ask for.
+// Check returns an error if the template is invalid.
 func (t *Template) Check() error {
 	if err := amounts(t.MilliCPU, t.MemoryBytes, t.Other); err != nil {
 		return err

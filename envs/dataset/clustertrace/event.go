@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Format and Version stand in the header of each recording. Version changes with any change
-// that a reader of the version before would misread.
+// Format and Version stand in the header of each recording. Version increases with any change that a reader of the
+// previous version would misread.
 const (
 	Format  = "kubernasium.cluster-trace"
 	Version = 1
@@ -17,29 +17,29 @@ type Header struct {
 	Format     string    `json:"format"`
 	Version    int       `json:"version"`
 	Start      time.Time `json:"start"`                // of the recording; events are at times after it
-	Source     string    `json:"source,omitempty"`     // what made it
+	Source     string    `json:"source,omitempty"`     // the program that made it
 	Anonymized bool      `json:"anonymized,omitempty"` // names and labels are hashes
 }
 
 // Kind says what an [Event] is.
 type Kind string
 
-// The kinds of events. The fields of [Event] that a kind has stand beside it.
+// The kinds of events. The fields of [Event] that a kind sets stand beside it.
 const (
 	AddTemplate  Kind = "template"       // Spec; the template's number is the count of those before it
 	AddClass     Kind = "priority_class" // Class; one of the same name replaces it
 	AddClaim     Kind = "claim"          // Claim; one of the same namespace and name replaces it
 	AddBudget    Kind = "budget"         // Budget; one of the same namespace and name replaces it
 	AddNode      Kind = "node"           // Node, Info; numbered likewise
-	UpdateNode   Kind = "update_node"    // Node, Info: what it is from now on
+	UpdateNode   Kind = "update_node"    // Node, Info: its new state
 	RemoveNode   Kind = "remove_node"    // Node
-	AddPod       Kind = "pod"            // Pod, Name, UID, Template, Claims; numbered likewise. Pending
+	AddPod       Kind = "pod"            // Pod, Name, UID, Template, Claims; numbered likewise; it is pending
 	UpdatePod    Kind = "update_pod"     // Pod, Template: resized, or otherwise changed
 	BindPod      Kind = "bind"           // Pod, Node, Devices
 	RunPod       Kind = "run"            // Pod: its containers have started
 	FinishPod    Kind = "finish"         // Pod, Phase, Preempted: its containers have ended, what it requested is free
 	DeletePod    Kind = "delete"         // Pod, Preempted: it is gone from the API server
-	Gap          Kind = "gap"            // nothing was recorded since the event before
+	Gap          Kind = "gap"            // nothing was recorded since the previous event
 	EndOfSegment Kind = "end"            // the recorder was stopped; a Gap may follow
 )
 
@@ -55,8 +55,8 @@ const (
 // Event is one line of a recording. Pods, nodes and templates are numbered from 0.
 type Event struct {
 	Kind Kind
-	At   time.Duration // since Header.Start, in whole milliseconds; never less than that of the event before
-	Ago  time.Duration // how long before At it happened: 0, or more for what the recorder found in a list
+	At   time.Duration // since Header.Start, in whole milliseconds; never less than the previous event's
+	Ago  time.Duration // how long before At it happened; above 0 only for objects that the recorder found in a list
 
 	Pod      int32
 	Node     int32
@@ -64,7 +64,7 @@ type Event struct {
 	Name     string   // of a pod
 	UID      string   // of a pod: distinguishes pods of one name; may be shortened or hashed
 	Claims   []string // of a pod: names of persistent volume claims in its namespace
-	Devices  []int    // of a bound pod: its GPUs, by index; nil where nobody says
+	Devices  []int    // of a bound pod: its GPUs, by index; nil if unknown
 	Phase    Phase
 
 	Preempted bool // of a pod that ends: a scheduler evicted it to make room
@@ -82,7 +82,7 @@ type Node struct {
 	Name          string            `json:"name"`
 	MilliCPU      int64             `json:"milli_cpu"`               // allocatable, as all amounts here
 	MemoryBytes   int64             `json:"memory_bytes"`            //
-	Pods          int32             `json:"pods"`                    // that it runs at most
+	Pods          int32             `json:"pods"`                    // maximum number of pods
 	GPUs          int32             `json:"gpus,omitempty"`          // devices, 0 to 64
 	MilliGPU      int32             `json:"milli_gpu,omitempty"`     // thousandths of each device
 	GPUModel      string            `json:"gpu_model,omitempty"`     //
@@ -100,8 +100,8 @@ type Taint struct {
 	Effect string `json:"effect"`
 }
 
-// Template holds the requests of a pod, and what its scheduler knows of it. Amounts are those of all
-// its containers, as kube-scheduler sums them.
+// Template holds a pod's requests and whatever else its scheduler uses. Amounts are sums over all containers, as in
+// kube-scheduler.
 type Template struct {
 	Namespace        string            `json:"namespace,omitempty"`
 	Owner            string            `json:"owner,omitempty"` // its controller, as Kind/name; pods of one owner are replicas
@@ -113,7 +113,7 @@ type Template struct {
 
 	MilliCPU         int64            `json:"milli_cpu,omitempty"` // requests
 	MemoryBytes      int64            `json:"memory_bytes,omitempty"`
-	ExtraMilliCPU    int64            `json:"extra_milli_cpu,omitempty"` // that scores count beyond requests, for containers without any
+	ExtraMilliCPU    int64            `json:"extra_milli_cpu,omitempty"` // that scores add for containers without requests
 	ExtraMemoryBytes int64            `json:"extra_memory_bytes,omitempty"`
 	Other            map[string]int64 `json:"other,omitempty"` // further resources, in whole units
 	GPUs             int32            `json:"gpus,omitempty"`
@@ -125,7 +125,7 @@ type Template struct {
 	Required     []Term            `json:"required,omitempty"`  // required node affinity: one of them must match
 	Preferred    []Preference      `json:"preferred,omitempty"` // preferred node affinity
 
-	// In the JSON of the Kubernetes API, for those who schedule with upstream's code.
+	// In the JSON of the Kubernetes API, for programs that schedule with upstream's code.
 	PodAffinity     json.RawMessage `json:"pod_affinity,omitempty"`
 	PodAntiAffinity json.RawMessage `json:"pod_anti_affinity,omitempty"`
 	Spread          json.RawMessage `json:"topology_spread,omitempty"`
@@ -175,11 +175,11 @@ type Claim struct {
 	StorageClass string `json:"storage_class,omitempty"`
 	Bytes        int64  `json:"bytes,omitempty"`
 	Volume       string `json:"volume,omitempty"` // that it is bound to; empty is none
-	Nodes        []Term `json:"nodes,omitempty"`  // that reach the volume; none is every node
+	Nodes        []Term `json:"nodes,omitempty"`  // that reach the volume; empty is every node
 }
 
-// Budget is a pod disruption budget. Its amounts are those of the Kubernetes API: a number, or a percentage such as 50%. One
-// without a selector, such as one that was deleted, protects no pod.
+// Budget is a pod disruption budget. Its amounts are those of the Kubernetes API: a number, or a percentage such as
+// 50%. A budget without a selector, such as a deleted one, protects no pod.
 type Budget struct {
 	Namespace      string    `json:"namespace,omitempty"`
 	Name           string    `json:"name"`

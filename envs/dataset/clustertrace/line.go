@@ -10,10 +10,10 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// line is the JSON of an [Event]. Numbers that are 0 are left out.
+// line is the JSON of an [Event]. It omits numbers that are 0.
 type line struct {
 	Kind     Kind     `json:"k"`
-	After    int64    `json:"t,omitempty"` // milliseconds since the event before
+	After    int64    `json:"t,omitempty"` // milliseconds since the previous event
 	Ago      int64    `json:"ago,omitempty"`
 	Pod      int32    `json:"p,omitempty"`
 	Node     int32    `json:"n,omitempty"`
@@ -34,7 +34,7 @@ type line struct {
 	Budget *Budget `json:"budget,omitempty"`
 }
 
-// lineOf returns the line of an event that comes after the time before.
+// lineOf returns the line of an event whose predecessor was at the time before.
 func lineOf(e *Event, before time.Duration) line {
 	l := line{
 		Kind: e.Kind, After: (e.At - before).Milliseconds(), Ago: e.Ago.Milliseconds(),
@@ -68,16 +68,16 @@ func (l *line) event(before time.Duration) Event {
 	}
 }
 
-// errKind is the reason where a value is of another kind than its field.
+// errKind reports a value of another kind than its field.
 var errKind = errors.New("a value of another kind is expected")
 
-// decode reads the one JSON value of text into v, and refuses fields that v does not have.
+// decode reads the one JSON value of text into v, and rejects fields that v does not have.
 func decode(text []byte, v any) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("empty line")
 	}
 	err := json.Unmarshal(text, v, json.RejectUnknownMembers(true))
-	if bad := (*json.SemanticError)(nil); errors.As(err, &bad) { // its own message names Go's types
+	if bad := (*json.SemanticError)(nil); errors.As(err, &bad) { // the decoder's message names Go's types
 		if errors.Is(err, json.ErrUnknownName) {
 			return fmt.Errorf("unknown field %q", bad.JSONPointer.LastToken())
 		}

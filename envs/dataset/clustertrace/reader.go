@@ -14,9 +14,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
-// ErrCut is returned by [Reader.Next], [Load] and [Append] for a recording that does not finish with a
-// line of kind end: its recorder was killed, or still runs, or the file was cut. What was read before
-// is good.
+// ErrCut is returned by [Reader.Next], [Load] and [Append] for a recording whose last line is not of kind end: its
+// recorder was killed or still runs, or the file was truncated. The lines read before are valid.
 var ErrCut = errors.New("the recording is cut: it has no last line of kind end")
 
 // zstdWindow bounds the memory that a file can make its reader take.
@@ -30,7 +29,7 @@ type Reader struct {
 	name  string
 	line  int
 	lines *bufio.Reader
-	text  []byte // of the present line
+	text  []byte // of the current line
 	check *checker
 	ended bool // the last event was EndOfSegment
 	close []func() error
@@ -93,7 +92,7 @@ func (r *Reader) readHeader() error {
 		}
 		return err
 	}
-	// Another version may have other fields: its number is to be named, not they.
+	// Another version may have other fields; the error names the version rather than a field.
 	var head struct{ Format, Version any }
 	_ = json.Unmarshal(r.text, &head)
 	if head.Format != Format {
@@ -135,8 +134,8 @@ func (r *Reader) readLine() error {
 	}
 }
 
-// Next returns the next event, which the caller may keep. After the last one it returns io.EOF, or
-// an error that wraps [ErrCut] if that was not of kind end. Other errors name file and line.
+// Next returns the next event, which the caller may keep. After the last one it returns io.EOF, or an error that wraps
+// [ErrCut] if that one was not of kind end. Other errors name file and line.
 func (r *Reader) Next() (Event, error) {
 	err := r.readLine()
 	switch {

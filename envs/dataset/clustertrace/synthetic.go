@@ -8,31 +8,30 @@ import (
 	"time"
 )
 
-// Synthetic is the law of a recording that no cluster made.
+// Synthetic holds the parameters of a generated recording.
 //
-// Nodes are of the sizes 32, 64 and 96 cores with 4 GiB each, in the proportion 3:5:2, in three zones. A part
-// of them has 96 cores, 768 GiB and eight GPUs of one of three models, and a taint that keeps others off.
+// Nodes have 32, 64 or 96 cores with 4 GiB each, in the proportion 3:5:2, in three zones. A part of them has 96 cores,
+// 768 GiB and eight GPUs of one of three models, and a taint that repels other pods.
 //
-// Services request 60 % of what Load says: deployments of 1 + Geom(1/8) replicas, which are bound at the
-// beginning, one in ten of them to a zone. The other pods are jobs: 1 + Geom(1/4) equal pods each. They arrive as a
-// Poisson process whose rate follows a sine with its least at the beginning and its most, three times as
-// much, after half of Span. Durations of their pods are lognormal with σ = 1.2 and a mean by which the
-// jobs request the remaining 40 % on average. Jobs with GPUs are as many as request the part Load of
-// the GPUs. A twentieth of the pods replaces others, in rollouts of whole services, and one service in
+// Services request 60 % of Load: deployments of 1 + Geom(1/8) replicas, which are bound at the beginning, one in ten of
+// them to a zone. The other pods are jobs of 1 + Geom(1/4) equal pods each. Jobs arrive as a Poisson process whose rate
+// follows a sine: it is lowest at the beginning and three times as high after half of Span. Durations of their pods are
+// lognormal with σ = 1.2 and a mean by which the jobs request the remaining 40 % on average. Jobs with GPUs request the
+// part Load of the GPUs. A twentieth of the pods replace others, in rollouts of whole services, and one service in
 // fifty is resized in place. Each node is cordoned once in ten Spans on average, for a twentieth of one.
 //
-// A pod goes to the node with the most free CPU among twenty drawn ones where it fits, or else
-// to the next where it fits. One that fits nowhere waits, and is tried again every ten seconds, after
-// those that wait longer.
+// A pod is bound to the node with the most free CPU among twenty random ones that it fits, or else to the next node
+// that it fits. A pod that fits no node stays pending and is retried every ten seconds, after those that have waited
+// longer.
 type Synthetic struct {
 	Nodes    int           // 1 or more
-	Pods     int           // 1 or more: those created in all; a service or job is never cut, so that a few more may come
+	Pods     int           // 1 or more, created in all; services and jobs are never split, so a few more may be created
 	Span     time.Duration // a minute or more
 	Load     float64       // part of the CPU and of the GPUs that is requested on average, above 0 and below 1
 	GPUNodes float64       // part of the nodes with GPUs, 0 to 1
 }
 
-// check reports what cannot be.
+// check returns an error if a parameter is invalid.
 func (s *Synthetic) check() error {
 	if s.Nodes < 1 || s.Nodes > MaxNodes || s.Pods < 1 || s.Pods > MaxPods || s.Span < time.Minute || !(s.Load > 0 && s.Load < 1) || !(s.GPUNodes >= 0 && s.GPUNodes <= 1) {
 		return fmt.Errorf("clustertrace: %+v, want 1 to %d nodes, 1 to %d pods, a span of a minute or more, a load above 0 and below 1, and gpu nodes from 0 to 1", *s, MaxNodes, MaxPods)
@@ -40,7 +39,7 @@ func (s *Synthetic) check() error {
 	return nil
 }
 
-// Proportions of the law.
+// Proportions that [Synthetic] documents.
 const (
 	gib           = 1 << 30
 	serviceShare  = 0.6
@@ -69,7 +68,7 @@ var (
 	meanJobCPU = 3100.0 // of jobSize
 )
 
-// Synthesize writes a recording of the law to w, without its last line. Equal generators give equal recordings.
+// Synthesize writes a generated recording to w, without its last line. Equal generators give equal recordings.
 func Synthesize(w *Writer, law Synthetic, rng *rand.Rand) error {
 	if err := law.check(); err != nil {
 		return err
@@ -92,7 +91,7 @@ func Synthesize(w *Writer, law Synthetic, rng *rand.Rand) error {
 	return g.err
 }
 
-// generator plays the cluster of a [Synthetic].
+// generator simulates the cluster of a [Synthetic].
 type generator struct {
 	law Synthetic
 	w   *Writer
@@ -132,7 +131,7 @@ type livePod struct {
 	ran     func() // called when the pod has started
 }
 
-// entry is something to do at a time.
+// entry is an action at a time.
 type entry struct {
 	at  time.Duration
 	seq int
@@ -271,7 +270,7 @@ func (g *generator) arrival() time.Duration {
 	}
 }
 
-// drawRollouts plans to replace pods of services.
+// drawRollouts plans the rollouts of services.
 func (g *generator) drawRollouts() {
 	if len(g.services) == 0 {
 		return
@@ -292,7 +291,7 @@ func (g *generator) drawRollouts() {
 	}
 }
 
-// drawResizes plans to resize the pods of services in place: to half of their CPU, which always fits.
+// drawResizes plans in-place resizes of services: to half of their CPU, which always fits.
 func (g *generator) drawResizes() {
 	for i := 0; i < len(g.services); i += resizeOneIn {
 		s := &g.services[i]

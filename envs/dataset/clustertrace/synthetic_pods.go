@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// create adds a pod that runs for the duration, or without one until it is removed, and binds it or
-// lets it wait.
+// create adds a pod and binds it or leaves it pending. The pod runs for the duration or, if that is nil, until it is
+// removed.
 func (g *generator) create(spec *Template, duration *time.Duration) *livePod {
 	p := &livePod{spec: spec, node: -1}
 	if g.err != nil {
@@ -43,7 +43,7 @@ func (g *generator) suffix() string {
 	return string(b)
 }
 
-// retry plans the next round over the pods that wait.
+// retry plans the next attempt to bind the pending pods.
 func (g *generator) retry() {
 	if g.retrying {
 		return
@@ -58,7 +58,7 @@ func (g *generator) retry() {
 	})
 }
 
-// place binds the pod to a node, if it fits one.
+// place binds the pod to a node if it fits one.
 func (g *generator) place(p *livePod) bool {
 	best := -1
 	for range sampledNodes {
@@ -111,7 +111,7 @@ func (g *generator) fits(t *Template, i int) bool {
 	return devices >= t.GPUs && t.Refusal(&n.Node) == ""
 }
 
-// free returns what the pod requested to its node.
+// free releases the pod's resources on its node.
 func (g *generator) free(p *livePod) {
 	p.gone = true
 	if p.node < 0 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Never is the time of what did not happen while the recording lasted. It is later than every other.
+// Never is the time of an event that did not happen during the recording. It is later than every other time.
 const Never = time.Duration(math.MaxInt64)
 
 // Trace is a recording read whole: its nodes and pods with their times. A time is
@@ -24,28 +24,28 @@ type Trace struct {
 	End       time.Duration // of the last event
 }
 
-// Span is a time from the first to the second.
+// Span is the time from From to To.
 type Span struct{ From, To time.Duration }
 
-// NodeLife is a node while it was there.
+// NodeLife is a node from its addition to its removal.
 type NodeLife struct {
 	States  []NodeState // at least one; in the order of time
 	Removed time.Duration
 }
 
-// Added returns when the node was first there.
+// Added returns when the node was first added.
 func (n *NodeLife) Added() time.Duration { return n.States[0].From }
 
 // Last returns the last state of the node.
 func (n *NodeLife) Last() *Node { return n.States[len(n.States)-1].Node }
 
-// NodeState is the state of a node from a time on.
+// NodeState is the state of a node from a time onward.
 type NodeState struct {
 	From time.Duration
 	Node *Node
 }
 
-// PodLife is a pod with its times, [Never] for what did not happen.
+// PodLife is a pod with its times, [Never] for events that did not happen.
 type PodLife struct {
 	Name, UID string
 	Template  int32    // when it was created
@@ -75,8 +75,7 @@ func (p *PodLife) Last() int32 {
 	return p.Template
 }
 
-// Load reads a recording whole. If it is cut, Load returns what is readable and an error that wraps
-// [ErrCut].
+// Load reads a whole recording. If it is truncated, Load returns the readable part and an error that wraps [ErrCut].
 func Load(path string) (*Trace, error) {
 	r, err := Open(path)
 	if err != nil {
@@ -123,7 +122,7 @@ func read(r *Reader) (*Trace, error) {
 	}
 }
 
-// add enters an event that was checked.
+// add records a checked event.
 func (t *Trace) add(e *Event) {
 	at := e.At - e.Ago
 	switch e.Kind {

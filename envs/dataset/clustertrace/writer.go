@@ -25,7 +25,7 @@ type Writer struct {
 	known  map[string]int32 // templates by their JSON
 	events int
 	bytes  int64 // of lines
-	err    error // first of a write; all later ones return it
+	err    error // first error of a write; later writes return it
 }
 
 // packer is the common interface of zstd's and gzip's writers.
@@ -34,8 +34,8 @@ type packer interface {
 	Flush() error
 }
 
-// Create begins a recording in a new file. Its name says how it is compressed: with zstd where it ends
-// in .zst, gzip for .gz, else not. Create does not replace a file.
+// Create begins a recording in a new file. The name's end selects the compression: zstd for .zst, gzip for .gz, else
+// none. Create does not replace a file.
 func Create(path string, h Header) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -52,7 +52,7 @@ func Create(path string, h Header) (*Writer, error) {
 	return w, nil
 }
 
-// NewWriter begins a recording that out gets, not compressed.
+// NewWriter begins an uncompressed recording on out.
 func NewWriter(out io.Writer, h Header) (*Writer, error) {
 	w, err := newWriter(out, "", newChecker())
 	if err != nil {
@@ -111,9 +111,9 @@ func (w *Writer) put(v any) error {
 	return w.err
 }
 
-// Write writes an event. It cuts times to milliseconds, and sets e.Template, e.Node or e.Pod to the number
-// of what the event adds. An event that [Reader] would refuse is an error, is not written, and leaves the
-// Writer usable. The Writer keeps what e points to; the caller must not change it.
+// Write writes an event. It truncates times to milliseconds, and sets e.Template, e.Node or e.Pod to the number of the
+// object that the event adds. Write returns an error for an event that [Reader] would reject; the Writer stays usable.
+// The Writer keeps what e points to; the caller must not change it.
 func (w *Writer) Write(e *Event) error {
 	e.At, e.Ago = e.At.Truncate(time.Millisecond), e.Ago.Truncate(time.Millisecond)
 	before := w.check.at
@@ -124,8 +124,8 @@ func (w *Writer) Write(e *Event) error {
 	return w.put(lineOf(e, before))
 }
 
-// Template returns the number of a template, which it writes as an event at the given time unless an equal
-// one is there. The caller must not change t later.
+// Template returns the number of a template. It writes the template as an event at the given time unless an equal one
+// exists. The caller must not change t later.
 func (w *Writer) Template(at time.Duration, t *Template) (int32, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -142,14 +142,14 @@ func (w *Writer) Template(at time.Duration, t *Template) (int32, error) {
 	return e.Template, nil
 }
 
-// Events returns the number of events written, and Bytes the size of their lines before compression.
+// Events returns the number of events written.
 func (w *Writer) Events() int { return w.events }
 
 // Bytes returns the size of the lines written, before compression.
 func (w *Writer) Bytes() int64 { return w.bytes }
 
-// Flush hands over what was written to the file, so that a reader sees it even if the program is killed. Each call costs some
-// compression: once in a few seconds is right.
+// Flush writes buffered events to the file, so that readers see them even if the program is killed. Each call costs
+// some compression; call it every few seconds.
 func (w *Writer) Flush() error {
 	if w.err == nil {
 		w.err = w.out.Flush()
@@ -160,7 +160,8 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close writes the last line, of kind end, at the given time or that of the last event, whichever is later, and closes the file.
+// Close writes the last line, of kind end, and closes the file. The line's time is the given one or that of the last
+// event, whichever is later.
 func (w *Writer) Close(at time.Duration) error {
 	w.err = errors.Join(w.err, w.Write(&Event{Kind: EndOfSegment, At: max(at, w.check.at)}))
 	return w.finish()
@@ -181,8 +182,8 @@ func (w *Writer) finish() error {
 	return errors.Join(all...)
 }
 
-// Append opens a recording to be continued, and returns what it holds. A recording that was cut is first
-// replaced by what is readable of it. The first event to write is a [Gap].
+// Append opens a recording to continue it, and returns its content. It first replaces a truncated recording by its
+// readable part. The first event to write is a [Gap].
 func Append(path string) (*Writer, *Trace, error) {
 	r, err := Open(path)
 	if err != nil {
