@@ -4,7 +4,6 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/rules"
 )
 
-// baselines are the planners as rules for the environment.
 var baselines = rules.Baselines()
 
 var _ rules.Job = (*Task)(nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Clone implements [envs.Cloner]. The instance is shared: episodes do not change it.
+// Clone implements [envs.Cloner]. The copies share the instance, which episodes do not change.
 func (t *Task) Clone(rng *rand.Rand) envs.Task {
 	c := *t
 	c.rng = rng
@@ -31,7 +31,7 @@ type progress struct {
 	expected  uint64          // bits of Task.expected, which may be NaN
 }
 
-// fields points to all that an episode changes. As a JSON array they are the episode's state.
+// fields points to everything that an episode changes. The JSON array of the values is the episode's state.
 func (t *Task) fields(p *progress) [14]any {
 	return [...]any{
 		&t.step, &t.since, &t.window, &t.bottleneck, &t.checkpoints, &t.duration, &t.penalty, &t.total, &t.changed,
@@ -45,7 +45,7 @@ func (t *Task) AppendEpisode(dst []byte, s *cluster.State) ([]byte, error) {
 	return append(dst, data...), err
 }
 
-// ResumeEpisode implements [envs.Resumer]. Pods of former configurations are not made again.
+// ResumeEpisode implements [envs.Resumer]. It does not re-create the pods of earlier configurations.
 func (t *Task) ResumeEpisode(ctx context.Context, c cluster.Cluster, data []byte) error {
 	var p progress
 	fields := t.fields(&p)

@@ -1,11 +1,10 @@
-// Package gang implements k8s/GangWindow-v0: when to re-plan the CPU shares of a bulk-synchronous
+// Package gang implements k8s/GangWindow-v0: the agent decides when to re-plan the CPU shares of a bulk-synchronous
 // job, and for which window.
 //
-// A job runs supersteps. In each, every task has a workload of some size, and the superstep
-// lasts as long as the slowest task, whose duration depends on its size and on its share of a
-// fixed number of cores. Sizes vary over time and are forecast. Re-planning the shares for the
-// forecast of the next w supersteps costs time itself. An agent decides at each superstep
-// whether to keep the shares, or to re-plan, and for which window w; the resource
+// A job runs supersteps. In each, every task has a workload of some size, and the superstep lasts as long as the
+// slowest task, whose duration depends on its size and on its share of a fixed number of cores. Sizes vary over time
+// and are forecast. Re-planning the shares for the forecast of the next w supersteps costs time itself. The agent
+// decides at each superstep whether to keep the shares, or to re-plan, and for which window w; the resource
 // configuration algorithm then finds the shares.
 //
 // # Action
@@ -31,17 +30,15 @@
 //
 // # Reward
 //
-// −(duration + penalty) / 100 s: the true duration of the superstep, and the cost of the plan before
-// it. A return is the job's completion time, over −100. The penalty is that of
-// penalty_model: constant, penalty (15 s) for any plan, which checkpoints and re-creates all
-// tasks; per_task, of that the part of the tasks whose shares change; resize, resize_seconds
-// (1 s) for each task resized in place. The first step's plan is free: nothing ran before it.
+// −(duration + penalty) / 100 s: the true duration of the superstep, and the cost of the plan before it. A return is
+// the job's completion time, over −100. The penalty depends on penalty_model. constant: penalty (15 s) for any plan,
+// which checkpoints and re-creates all tasks. per_task: that times the part of the tasks whose shares change. resize:
+// resize_seconds (1 s) for each task resized in place. The first step's plan is free: nothing ran before it.
 //
 // # Start
 //
-// Every task has 1000 millicores. The workload is drawn: each task gets a generated series, or
-// one of the files' in a random order, from a random offset in the training or the held-out
-// part. Scaler and forecaster are fitted on training data only.
+// Every task has 1000 millicores. Each task gets a generated series, or one of the files' in a random order, from a
+// random offset in the training or the held-out part. Scaler and forecaster are fitted on training data only.
 //
 // # End
 //
@@ -49,15 +46,14 @@
 //
 // # Options
 //
-// See [Options]; dynamics:compatible with data:DIR plays the earlier project's one episode as
-// that project did, quirks and all, and is for reproduction.
+// See [Options]; dynamics:compatible with data:DIR reproduces the one episode of the earlier project exactly, with its
+// quirks.
 //
 // # Baselines
 //
-// never_reconfigure_1000m, equal_3000m, exppo_static, static_1 … static_9, dynamic_window,
-// dynamic_mpc, rhc, afhc, chc, threshold. Two more know the true sizes: one_time, and
-// oracle_per_step_exact_minmax, which pays for a new configuration at every step and is no bound. A
-// planner's configuration need not be one that an action names: the environment sets it all the same.
+// never_reconfigure_1000m, equal_3000m, exppo_static, static_1 … static_9, dynamic_window, dynamic_mpc, rhc, afhc, chc,
+// threshold. Two more know the true sizes: one_time, and oracle_per_step_exact_minmax, which pays for a new
+// configuration at every step and is no bound. A planner may set a configuration that no action names.
 //
 // # Versions
 //

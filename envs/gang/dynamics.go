@@ -11,7 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// execute returns the true duration of the superstep and its slowest task, and notes that of each.
+// execute returns the true duration of the superstep and its slowest task, and records the duration of each task.
 func (t *Task) execute(now int) (duration float64, bottleneck int) {
 	sizes := t.in.True(now)
 	for k, l := range t.levels {
@@ -27,7 +27,7 @@ func (t *Task) execute(now int) (duration float64, bottleneck int) {
 	return duration, bottleneck
 }
 
-// residual draws by how much the logarithm of a task's duration differs from its model's.
+// residual draws the deviation of the logarithm of a task's duration from its model.
 func (t *Task) residual(law *profile.Law) float64 {
 	residual := t.opts.Noise * min(max(law.RMS*t.rng.NormFloat64(), -law.Worst), law.Worst)
 	if t.opts.StragglerProb > 0 && t.rng.Float64() < t.opts.StragglerProb {
@@ -36,9 +36,9 @@ func (t *Task) residual(law *profile.Law) float64 {
 	return residual
 }
 
-// reconfigure changes to next, in the cluster too, and charges for it. The first
-// configuration of an episode is free in the sound dynamics, as in the source's simulator,
-// and charged in the compatible ones, as in its environment.
+// reconfigure changes to next, on the cluster too, and charges for it. The first configuration of an episode is free in
+// the sound dynamics, as in the source's simulator, and charged in the compatible dynamics, as in the source's
+// environment.
 func (t *Task) reconfigure(ctx context.Context, c cluster.Cluster) error {
 	changed := 0
 	for k, l := range t.next {
@@ -78,9 +78,8 @@ func (t *Task) change(ctx context.Context, c cluster.Cluster) error {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// Apply implements [envs.Task]: action 0 keeps the configuration, action w changes to the one
-// that the resource configuration algorithm gives for the next w supersteps; then the
-// superstep is executed.
+// Apply implements [envs.Task]. Action 0 keeps the configuration; action w changes to the one that the resource
+// configuration algorithm gives for the next w supersteps. Then the superstep is executed.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	if t.step == t.opts.Steps {
 		return envs.Outcome{}, fmt.Errorf("the instance ends after %d steps; option steps makes longer ones", t.opts.Steps)

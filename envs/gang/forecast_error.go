@@ -12,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// Notes names the series of the option data with missing rows, and the places.
+// Notes names the series of the option data with missing rows, and where the rows are missing.
 func Notes(o Options) ([]string, error) {
 	o.Forecaster = series.Seasonal
 	if err := o.complete(); err != nil {
@@ -26,11 +26,10 @@ func Notes(o Options) ([]string, error) {
 	return s.notes, err
 }
 
-// ForecastErrors compares the forecasters on the series that the options select: in the part of
-// their split, fitted and scaled on the training part. Forecasts of files are among them where a
-// series has some, and the split is the held-out one. Without the option data it draws
-// generated series as episodes do, from the random seed on, and puts those of one law together. The
-// error wraps [envs.ErrInvalidOption] for options that have no series of their own.
+// ForecastErrors compares the forecasters on the series that the options select: in their split, after fitting and
+// scaling on the training part. In the held-out split it includes forecasts from files for series that have one.
+// Without the option data it draws generated series as episodes do, from the random seed onward, and groups those of
+// one law. The error wraps [envs.ErrInvalidOption] for options that select no series.
 func ForecastErrors(o Options, generated int, seed uint64) ([]series.ForecastError, error) {
 	o.Forecaster = series.Seasonal
 	if err := o.complete(); err != nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/published"
 )
 
-// Clipped returns the part of predicted durations that observations clip, and duration_low and
-// duration_high that fit, after a reset: see [planner.Instance.Outside].
+// Clipped returns the part of the predicted durations that observations clip, and fitting values of duration_low and
+// duration_high, after a reset: see [planner.Instance.Outside].
 func (t *Task) Clipped() (part, low, high float64) {
 	return t.in.Outside(t.Episode(), t.opts.DurationLow, t.opts.DurationHigh)
 }

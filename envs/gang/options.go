@@ -21,7 +21,7 @@ const (
 
 	PenaltyConstant = "constant" // a reconfiguration re-creates every task
 	PenaltyPerTask  = "per_task" // … only those whose shares change, each at its part of the penalty
-	PenaltyResize   = "resize"   // … none: pods are resized in place
+	PenaltyResize   = "resize"   // … none: tasks are resized in place
 )
 
 // Options are the options of k8s/GangWindow-v0, with the defaults of [DefaultOptions].
@@ -102,8 +102,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// modelConfig returns how cores are divided. The assumptions of EXPPO's static configuration keep
-// their proportion: sizes in the middle of their range, and a third of the cores at most for a task.
+// modelConfig returns how to divide the cores. The assumptions of EXPPO's static configuration keep their proportion:
+// sizes in the middle of their range, and at most a third of the cores for a task.
 func (o *Options) modelConfig() profile.ModelConfig {
 	m := profile.DefaultModelConfig()
 	m.TotalMilliCPU, m.StartMilliCPU, m.IncrementMilliCPU = o.TotalCPU, o.StartCPU, o.IncrementCPU

@@ -12,19 +12,19 @@ import (
 type ProfileReport struct {
 	Sizes     []float64             `json:"sizes"`
 	Shares    []float64             `json:"shares"`           // millicores
-	Filled    *profile.Filled       `json:"filled,omitempty"` // how the profile was made; nil if it was not by [profile.Fill]
+	Filled    *profile.Filled       `json:"filled,omitempty"` // how the profile was made, if by [profile.Fill]; else nil
 	Tasks     []profile.Description `json:"tasks"`
 	Size      float64               `json:"size"`      // of the durations
-	At        []float64             `json:"at"`        // millicores, likewise
+	At        []float64             `json:"at"`        // millicores, of the durations
 	Durations map[string][]float64  `json:"durations"` // seconds of each task
-	Penalty   float64               `json:"penalty"`   // seconds that planners expect re-planning to cost
+	Penalty   float64               `json:"penalty"`   // expected seconds of a re-planning
 	Method    string                `json:"penalty_model"`
 	Windows   []planner.Replanning  `json:"windows"`
-	Notes     []string              `json:"notes"` // where instances leave the profile or the observations
+	Notes     []string              `json:"notes"` // where instances exceed the profile or the observations
 }
 
-// ReportProfile describes the profile of the running episode, with durations for a workload size and with
-// plans that are kept for 1 to ages supersteps, at most those of the episode.
+// ReportProfile describes the profile of the running episode, with durations for a workload size and with plans that
+// are kept for 1 to ages supersteps, at most the length of the episode.
 func (t *Task) ReportProfile(size float64, ages int) *ProfileReport {
 	ep, m := t.Episode(), t.in.Model()
 	p := m.Profile()
@@ -43,7 +43,7 @@ func (t *Task) ReportProfile(size float64, ages int) *ProfileReport {
 	return r
 }
 
-// profileNotes lists which parts of the instances the profile does not cover or observations clip.
+// profileNotes lists the parts of the instances that the profile does not cover or that observations clip.
 func (t *Task) profileNotes(p *profile.Profile) []string {
 	notes := []string{}
 	o := t.opts

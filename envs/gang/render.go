@@ -11,8 +11,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// RenderANSI implements [envs.Renderer]: a line for each task with its shares, the duration
-// that is predicted for the next superstep, and a bar of it; the slowest is marked.
+// RenderANSI implements [envs.Renderer]: a line for each task with its shares, its predicted duration in the next
+// superstep, and a bar of that; the slowest is marked.
 func (t *Task) RenderANSI(*cluster.State) string {
 	durations, slowest := t.predictions()
 	var b strings.Builder
@@ -29,8 +29,7 @@ func (t *Task) RenderANSI(*cluster.State) string {
 	return b.String()
 }
 
-// predictions returns the duration of the next superstep that is predicted for each task, and
-// the slowest task.
+// predictions returns the predicted duration of each task in the next superstep, and the slowest task.
 func (t *Task) predictions() (durations []float64, slowest int) {
 	sizes := t.in.Planned(t.Step())
 	for k, l := range t.levels {

@@ -14,7 +14,7 @@ func (t *Task) reward() float64 {
 	return -(t.duration + t.penalty) / rewardSeconds
 }
 
-// rewardSeconds is the number of seconds that a reward of -1 stands for in the sound dynamics.
+// rewardSeconds is the number of seconds of a reward of -1 in the sound dynamics.
 const rewardSeconds = 100
 
 // Info implements [envs.InfoWriter].

@@ -16,7 +16,7 @@ var baselines = append([]envs.Baseline{
 	{Name: "true_sizes", Doc: "Corrects every forecast to the true size.", Oracle: true, New: correctBy(correctToTruth)},
 }, rules.Baselines()...)
 
-// correctToTruth sets the corrections that give the true sizes, as far as the trace goes.
+// correctToTruth sets the corrections that give the true sizes, up to the end of the trace.
 func correctToTruth(t *Task, action []float32) {
 	in, now, n := t.Instance(), t.Step(), t.tasks()
 	planned := in.Planned(now)
@@ -28,7 +28,7 @@ func correctToTruth(t *Task, action []float32) {
 	}
 }
 
-// correctBy returns the maker of a policy that sets corrections, which are 0 before.
+// correctBy makes a policy of a rule that sets corrections. Each correction is 0 before the rule runs.
 func correctBy(rule func(t *Task, action []float32)) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)

@@ -1,9 +1,9 @@
-// Package forecast implements k8s/GangForecast-v0: how to correct the forecasts that the planner of a
-// bulk-synchronous job plans its CPU shares with.
+// Package forecast implements k8s/GangForecast-v0: the agent corrects the forecasts by which a planner sets the CPU
+// shares of a bulk-synchronous job.
 //
-// Job, episodes and costs are those of k8s/GangWindow-v0 (package gang). At each superstep dynamic_mpc
-// decides whether to re-plan the shares, and for which window. Before that, the agent is asked once for each
-// task and corrects the forecast of that task's sizes.
+// Job, episodes and costs are those of k8s/GangWindow-v0 (package gang). At each superstep dynamic_mpc decides whether
+// to re-plan the shares, and for which window. Before that, the agent takes one step for each task, which corrects the
+// forecast of that task's sizes.
 //
 // # Action
 //
@@ -12,8 +12,8 @@
 //
 // # Observation
 //
-// Box(-1, 1), of the task that is asked about. Sizes other than the last one are differences to it, as
-// parts of the range of sizes; 0 where a size is not known. With the defaults there are 89 values:
+// Box(-1, 1), for the task whose forecast the action corrects. The last size is a part of the range of sizes; the other
+// sizes are differences to it, in the same unit, and 0 if unknown. With the defaults there are 89 values:
 //
 //	index            meaning                                                        min  max
 //	0                size in the last superstep                                     0    1
@@ -33,7 +33,7 @@
 //
 // # Start
 //
-// As in k8s/GangWindow-v0. What the agent sees of the time before the episode are rows of the same series.
+// As in k8s/GangWindow-v0. The history before the episode consists of earlier rows of the same series.
 //
 // # End
 //
@@ -45,8 +45,8 @@
 //
 // # Baselines
 //
-// uncorrected; the planners of k8s/GangWindow-v0, which plan in place of the environment's; and as bounds
-// true_sizes, with the true sizes as forecasts, and the oracles of k8s/GangWindow-v0.
+// uncorrected; the planners of k8s/GangWindow-v0, which replace the environment's planner; and, as bounds, true_sizes,
+// with the true sizes as forecasts, and the oracles of k8s/GangWindow-v0.
 //
 // # Versions
 //

@@ -10,8 +10,8 @@ import (
 // The history in observations of k8s/GangForecast-v0.
 const (
 	historySteps = 8   // latest sizes of the task
-	historyDays  = 7   // earlier days of which it shows the same time of day
-	dayBefore    = 4   // steps by which that begins earlier
+	historyDays  = 7   // earlier days whose sizes at the same time of day it shows
+	dayBefore    = 4   // supersteps by which each day's sizes begin earlier
 	longestDay   = 144 // steps of a day that are 1 in an observation
 )
 
@@ -35,7 +35,7 @@ func (t *Task) names() []string {
 // Features implements [envs.FeatureNamer].
 func (t *Task) Features() []envs.Features { return []envs.Features{{Names: t.names()}} }
 
-// size returns the size of task k at a step of the episode that has passed, or before its first.
+// size returns the size of task k at a past step of the episode, or before its first step.
 func (t *Task) size(step, k int) (size float64, known bool) {
 	if step >= 0 {
 		return t.Instance().True(step)[k], true
@@ -46,7 +46,7 @@ func (t *Task) size(step, k int) (size float64, known bool) {
 	return 0, false
 }
 
-// Observe implements [envs.Task]. It shows one task: what its workload was, and what is forecast.
+// Observe implements [envs.Task]. It shows one task: its past sizes, and their forecast.
 func (t *Task) Observe(_ *cluster.State, obs []float32, _ []bool) {
 	now, k, span := t.Step(), t.task, t.opts.SizeHigh-t.opts.SizeLow
 	last, _ := t.size(now-1, k)
@@ -90,7 +90,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, _ []bool) {
 	add(float64(t.SincePlan()))
 }
 
-// days returns of how many days before step now all sizes that an observation shows are known.
+// days returns for how many days before step now the trace has all sizes that an observation shows.
 func (t *Task) days(now, k, day int) int {
 	if day < t.opts.Horizon {
 		return 0

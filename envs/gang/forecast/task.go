@@ -15,8 +15,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Task is k8s/GangForecast-v0: the dynamics of [gang.Task], in which the dynamic MPC plans and
-// the agent corrects the forecasts that it plans with, task by task. It implements [envs.Task].
+// Task is k8s/GangForecast-v0: the dynamics of [gang.Task], with the dynamic MPC as planner. The agent corrects the
+// planner's forecasts, task by task. It implements [envs.Task].
 type Task struct {
 	*gang.Task
 	opts Options
@@ -25,9 +25,9 @@ type Task struct {
 	task      int             // whose forecast the next action corrects
 	corrected []float64       // sizes to plan with, of shape (horizon, task)
 	mpc       planner.Planner // of the episode; plans with corrected
-	decided   bool            // Plan or Keep has decided in place of mpc
+	decided   bool            // Plan or Keep has replaced the decision of mpc
 	next      []uint16        // scratch: levels to change to
-	keep      [1]float32      // the action of gang.Task that plans nothing itself
+	keep      [1]float32      // the action of gang.Task that makes no plan of its own
 }
 
 var (
@@ -82,8 +82,8 @@ func (t *Task) prepare() (err error) {
 	return err
 }
 
-// Apply implements [envs.Task]: it corrects the forecast of one task. With that of the last task,
-// the planner decides and the superstep is executed.
+// Apply implements [envs.Task]: it corrects the forecast of one task. After the last task, the planner decides and the
+// superstep is executed.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	k, n := t.task, t.tasks()
 	planned := t.Instance().Planned(t.Step())

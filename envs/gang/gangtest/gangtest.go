@@ -60,10 +60,9 @@ var saturating = [][4]float64{
 	{14.187, 0.994, 1.242, 8.29},
 }
 
-// HandData writes a folder of data of three tasks that all take D(w, c) = w·(12 − c) seconds for size w
-// on c cores, and of hourly series whose values are 0 and 40 in turn in the training part, which has that
-// many rows, and 10 throughout the held-out part: sizes of 10, 50 and 20. The profile has sizes in a unit
-// that is a part of that one.
+// HandData writes a folder of data. All three tasks take D(w, c) = w·(12 − c) seconds for size w on c cores. The hourly
+// series alternate between 0 and 40 in the training part, which has train rows, and are 10 throughout the held-out
+// part: sizes of 10, 50 and 20. Sizes in the profile are parts times as large.
 func HandData(tb testing.TB, parts, train int) string {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -101,8 +100,8 @@ func HandData(tb testing.TB, parts, train int) string {
 	return dir
 }
 
-// LawProfile returns a profile of n tasks that follow the law, in CSV and parsed. Every
-// third point is off by a fifth, so that the profile is not monotone.
+// LawProfile returns a profile of n tasks that follow the law, in CSV and parsed. Every third point deviates by a
+// fifth, so that the profile is not monotone.
 func LawProfile(tb testing.TB, n int) (string, *profile.Profile) {
 	tb.Helper()
 	var b strings.Builder
@@ -171,7 +170,7 @@ func Number(tb testing.TB, row map[string]string, column string) float64 {
 	return v
 }
 
-// ProfileFile is the profile in the folder of the public data, by which tests find that folder.
+// ProfileFile is the profile in the folder of the public data; tests find that folder by it.
 const ProfileFile = "profile/workload_profiling.csv"
 
 // NewPlanner makes a planner.
@@ -226,8 +225,8 @@ func LawInstance(tb testing.TB, seed uint64, steps, columns, tasks int, exact bo
 	return in
 }
 
-// WithSizeZero returns a profile of 16 points whose durations are (size+5)·1000/share, of which no power of
-// the size is a law.
+// WithSizeZero returns a profile of 16 points whose durations are (size+5)·1000/share, which follow no power law of the
+// size.
 func WithSizeZero() string {
 	var b strings.Builder
 	b.WriteString("Task Name,Workload Size,CPU Shares,Duration\n")

@@ -1,2 +1,2 @@
-// Package online refines the profile of a bulk-synchronous job by the durations of its supersteps.
+// Package online refines the profile of a bulk-synchronous job from the durations of its supersteps.
 package online

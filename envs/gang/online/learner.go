@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// Config holds what is known before the first superstep.
+// Config holds the prior and the noise of the durations.
 type Config struct {
 	Noise float64 // standard deviation of the logarithm of an observed duration, > 0; default 0.1, as of the profiled tasks
 	Scale float64 // prior standard deviation of the error of the logarithm of a task's durations, > 0; default 0.5
@@ -39,7 +39,7 @@ const terms = 3
 //
 // where w0 and c0 are the geometric middle of the profile's sizes and shares. β has a normal prior with mean 0, and
 // its posterior is that of Bayesian linear regression of log durations, updated one by one: recursive least squares
-// whose first covariance is the prior's. Observations should be independent of the parameters but for their noise.
+// whose initial covariance is the prior's. Apart from their noise, observations should not depend on the parameters.
 //
 // Source: G. Goodwin, K. Sin, "Adaptive Filtering Prediction and Control", Prentice-Hall 1984, section 3.3.
 type Learner struct {
@@ -47,13 +47,13 @@ type Learner struct {
 	base  *profile.Model
 	tasks []posterior
 
-	model   *profile.Model // refined last; nil before
-	made    []float64      // the corners' corrections with which it was
+	model   *profile.Model // the last refined one; nil before the first
+	made    []float64      // the corners' corrections that model was made with
 	corners []float64      // scratch, by task and corner of the profile
 	x, px   *mat.VecDense  // scratch
 }
 
-// posterior is that of one task.
+// posterior is the posterior of one task.
 type posterior struct {
 	cmax float64 // millicores
 	mean *mat.VecDense
@@ -94,7 +94,7 @@ func (l *Learner) Reset() {
 // Base returns the model that l refines.
 func (l *Learner) Base() *profile.Model { return l.base }
 
-// features writes those of a workload size and shares to l.x.
+// features writes the features of a workload size and shares to l.x.
 func (l *Learner) features(task int, size, milliCPU float64) {
 	p := l.base.Profile()
 	within := func(v float64, axis []float64) (v1, middle float64) {
@@ -109,8 +109,8 @@ func (l *Learner) features(task int, size, milliCPU float64) {
 	l.x.SetVec(2, -math.Log(min(c, l.tasks[task].cmax)/c0))
 }
 
-// Observe takes in that a task needed seconds for a superstep of a workload size on that many millicores.
-// A duration that is not positive and finite is an error.
+// Observe learns that a task took seconds for a superstep of a workload size on that many millicores. A duration that
+// is not positive and finite is an error.
 func (l *Learner) Observe(task int, size, milliCPU, seconds float64) error {
 	if !(seconds > 0) || math.IsInf(seconds, 0) {
 		return fmt.Errorf("gang: task %s took %v s, want a finite number > 0", l.base.Profile().Tasks[task], seconds)
@@ -125,8 +125,8 @@ func (l *Learner) Observe(task int, size, milliCPU, seconds float64) error {
 	return nil
 }
 
-// Correction returns the mean of the logarithm of the factor by which the durations of a task are corrected at a
-// workload size and millicores, and its standard deviation: how uncertain it is.
+// Correction returns the mean and the standard deviation of the logarithm of the factor that corrects a task's
+// durations at a workload size and millicores. The standard deviation measures the uncertainty.
 func (l *Learner) Correction(task int, size, milliCPU float64) (mean, std float64) {
 	l.features(task, size, milliCPU)
 	p := &l.tasks[task]
@@ -134,15 +134,15 @@ func (l *Learner) Correction(task int, size, milliCPU float64) (mean, std float6
 	return mat.Dot(l.x, p.mean), math.Sqrt(max(mat.Dot(l.x, l.px), 0))
 }
 
-// negligible is the change of the logarithm of a duration for which no new model is tabulated, which takes
-// milliseconds: a fiftieth of what the best known tasks scatter by.
+// negligible is the change of the logarithm of a duration below which Model makes no new table, which takes
+// milliseconds: a fiftieth of the scatter of the best known tasks.
 const negligible = 0.0005
 
-// Model returns the refined model. With a caution other than 0, durations are longer by that many standard
-// deviations of their logarithm, so that plans give more shares to tasks that are little known.
+// Model returns the refined model. A caution other than 0 lengthens durations by that many standard deviations of their
+// logarithm, so that plans give more shares to tasks that are little known.
 func (l *Learner) Model(caution float64) (*profile.Model, error) {
 	base := l.base.Profile()
-	l.corners = l.corners[:0] // a correction is linear in the logarithms, but for its deviation
+	l.corners = l.corners[:0] // a correction is linear in the logarithms, except for its standard deviation
 	for k := range base.Tasks {
 		for _, size := range []float64{base.Sizes[0], base.Sizes[len(base.Sizes)-1]} {
 			for _, share := range []float64{base.Shares[0], base.Shares[len(base.Shares)-1]} {

@@ -9,9 +9,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// Allocator divides shares among tasks for the predicted sizes of one step. It owns all
-// the memory that it needs, so that its methods allocate nothing; each goroutine uses one
-// of its own.
+// Allocator divides shares among tasks for the predicted sizes of one step. It owns all the memory that it needs, so
+// its methods allocate nothing. Each goroutine needs one of its own.
 type Allocator struct {
 	m        *profile.Model
 	n        int             // tasks
@@ -20,9 +19,9 @@ type Allocator struct {
 	start    []float64       // durations at level 0
 	start1   []float64       // durations at level 1
 
-	// State of one Configure, by superstep j of its window: durations of all tasks at the
-	// present level, as keys, and one level above, of shape (j, stride); the slowest task, its
-	// key, and the discounted gain of giving it an increment.
+	// State of one Configure, by superstep j of its window: durations of all tasks at the current level, as keys, and
+	// one level above, of shape (j, stride); the slowest task, its key, and the discounted gain of giving it an
+	// increment.
 	stride     int // tasks rounded up to whole lanes; the key of no task is 0
 	now        []uint64
 	next       []float64
@@ -31,7 +30,7 @@ type Allocator struct {
 	gain       []float64
 	sum        []float64 // of gains by task, valid for the tasks in bottleneck
 
-	trial []uint16 // scratch of Search, as are moves
+	trial []uint16 // scratch of Search, as is moves
 	moves moves
 }
 
@@ -62,11 +61,11 @@ func NewAllocator(m *profile.Model, columns int) *Allocator {
 	return a
 }
 
-// SetModel changes the model, to one of as many tasks, from the next Load on.
+// SetModel sets the model that Load uses from now on; it must have as many tasks.
 func (a *Allocator) SetModel(m *profile.Model) { a.m = m }
 
-// Load sets the predicted workload sizes, row-major of shape (column, task). It panics if
-// they are not whole columns or more than the allocator was made for.
+// Load sets the predicted workload sizes, row-major of shape (column, task). It panics if the sizes do not fill whole
+// columns, or fill more than the allocator was made for.
 func (a *Allocator) Load(sizes []float64) { a.load(context.Background(), sizes) }
 
 // load is Load until ctx ends.
@@ -84,17 +83,16 @@ func (a *Allocator) load(ctx context.Context, sizes []float64) {
 	}
 }
 
-// Configure writes to levels the configuration for the window of supersteps start …
-// start+window-1 of the loaded columns and returns their predicted durations' sum.
+// Configure writes to levels the configuration for the window of supersteps start … start+window-1 of the loaded
+// columns, and returns the sum of their predicted durations.
 //
-// It hands out every increment of the budget one by one. For each it looks up the slowest
-// task of every superstep of the window and what one increment more would save there,
-// discounted by the distance of the superstep, and gives the increment to the task with
-// the largest sum of savings, of equal ones the task that is the slowest first. A saving
-// may be negative, where the profile is not monotone.
+// It hands out the increments of the budget one by one. For each increment it considers the slowest task of every
+// superstep of the window, and what one increment more would save there, discounted by the distance of the superstep.
+// The task with the largest sum of savings gets the increment; of equal ones, the task that is the slowest first. A
+// saving may be negative if the profile is not monotone.
 //
-// Source: E. Wang, "Resource Configuration Decisions for Bulk Synchronous Parallel Jobs",
-// Vanderbilt University 2021, the resource configuration algorithm.
+// Source: E. Wang, "Resource Configuration Decisions for Bulk Synchronous Parallel Jobs", Vanderbilt University 2021,
+// the resource configuration algorithm.
 func (a *Allocator) Configure(start, window int, levels []uint16) float64 {
 	n := a.n
 	for j := range window {
@@ -128,9 +126,8 @@ func (a *Allocator) Configure(start, window int, levels []uint16) float64 {
 	return sum
 }
 
-// key maps a duration to an integer > 0 of the same order. Go compiles a search for the
-// largest integer, unlike one for the largest float, to code without branches, and half of
-// the branches would be mispredicted here.
+// key maps a duration to an integer > 0 of the same order. Go compiles a search for the largest integer, unlike one for
+// the largest float, to code without branches; half of the branches would be mispredicted here.
 func key(d float64) uint64 {
 	b := math.Float64bits(d)
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
@@ -154,8 +151,8 @@ func (a *Allocator) rescan(j int) {
 	a.gain[j] = a.discount[j] * (unkey(d) - a.next[j*a.stride+k])
 }
 
-// argmax returns the index of the largest value, of equal ones the first, and the value.
-// It is a tree of comparisons in which every if becomes a conditional move.
+// argmax returns the index of the largest value, the first of equal ones, and the value. It is a tree of comparisons in
+// which every if becomes a conditional move.
 func argmax(v *[lanes]uint64) (int, uint64) {
 	a, i := v[0], 0
 	if v[1] > a {
@@ -245,9 +242,9 @@ func (a *Allocator) Superstep(levels []uint16, column int) float64 {
 // as any within the budget can, and returns its duration. Increments that cannot shorten
 // it are left unspent.
 //
-// The slowest task always moves to the lowest level at which it is faster than now. No
-// configuration shorter than the present one keeps any task below its present level, so
-// the first such move that the budget forbids proves the optimum, monotone profile or not.
+// The slowest task always moves to the lowest level at which it is faster than now. No configuration shorter than the
+// current one keeps any task below its current level, so the first such move that the budget forbids proves the
+// optimum, monotone profile or not.
 func (a *Allocator) ExactMinMax(column int, levels []uint16) float64 {
 	curves := a.curves[column*a.n : (column+1)*a.n]
 	now := a.next[:a.n]

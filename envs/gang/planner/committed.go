@@ -10,9 +10,9 @@ import (
 // the first Commitment of these. The configuration is the mean of theirs. With a commitment of 1 it
 // is receding horizon control, with one of the whole window averaging fixed horizon control.
 //
-// The penalty is the same for large and small changes, unlike the norms of the sources, and so a mean
-// that follows every copy's changes pays it often. Therefore the mean is adopted only if it is predicted to
-// save Saving times the penalty in the next Commitment supersteps; 0 adopts it always, as the sources do.
+// The penalty is the same for large and small changes, unlike the norms of the sources, and so a mean that follows
+// every copy's changes pays it often. Therefore the planner adopts the mean only if that is predicted to save Saving
+// times the penalty in the next Commitment supersteps; with 0 it always does, as in the sources.
 //
 // Sources: M. Lin, Z. Liu, A. Wierman, L. Andrew, "Online Algorithms for Geographical Load Balancing",
 // IGCC 2012 (receding and averaging fixed horizon control); N. Chen, J. Comden, Z. Liu, A. Gandhi,
@@ -44,8 +44,8 @@ func (p *committedPlanner) Plan(ctx context.Context, t int, current, next []uint
 	if ctx.Err() != nil {
 		return 0
 	}
-	if !follows { // the first call, or one after decisions that were taken elsewhere
-		for c := range p.copies { // each plans now, and again at its turn
+	if !follows { // the first call, or one after decisions of another planner
+		for c := range p.copies { // each copy plans now, and again at its turn
 			copy(p.copies[c], current)
 			p.commit(c, t, p.copies[c][:len(current)])
 		}
@@ -73,12 +73,12 @@ func (p *committedPlanner) levels(c, t int) []uint16 {
 	return p.copies[c][i : i+n]
 }
 
-// commit lets copy c plan at step t from the given levels of its own.
+// commit makes the plan of copy c at step t, from the copy's own levels.
 func (p *committedPlanner) commit(c, t int, from []uint16) {
 	n, left, v := len(from), p.left(t), p.cfg.Commitment
 	p.begun[c] = t
 	plan := p.copies[c]
-	copy(plan, from) // from is of the plan before, and its place may be any
+	copy(plan, from) // from may be a later part of plan
 	from = plan[:n]
 	s := 0
 	if cost, kept := p.seg.keep(left, p.penalty(), from); cost < p.seg.cost[0]*(1-tieMargin) {
@@ -98,8 +98,8 @@ func (p *committedPlanner) commit(c, t int, from []uint16) {
 	}
 }
 
-// mean writes the mean of the copies' configurations of step t. What rounding down leaves goes to
-// the tasks with the largest remainders, of equal ones the first.
+// mean writes the mean of the copies' configurations of step t. The increments that rounding down leaves go to the
+// tasks with the largest remainders, the first of equal ones.
 func (p *committedPlanner) mean(t int, next []uint16) {
 	v, left := len(p.copies), 0
 	clear(p.sum)
@@ -125,8 +125,8 @@ func (p *committedPlanner) mean(t int, next []uint16) {
 	}
 }
 
-// thresholdPlanner re-plans for the next Window supersteps where that is predicted to save Saving times
-// the penalty in them.
+// thresholdPlanner re-plans for the next Window supersteps if the plan is predicted to save Saving times the penalty in
+// them.
 type thresholdPlanner struct{ planner }
 
 func (p *thresholdPlanner) Plan(_ context.Context, t int, current, next []uint16) int {

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// checkEvery is the number of sizes between looks at a context.
+// checkEvery is the number of sizes between checks of the context.
 const checkEvery = 1 << 16
 
 // Trace holds the workload of a job over time. It must not be changed once it is in use.
@@ -17,15 +17,15 @@ type Trace struct {
 	Steps   int       // supersteps
 	Columns int       // predicted supersteps at each step, ≥ 1
 	Tasks   int       // tasks
-	Planned []float64 // sizes that a planner sees, row-major of shape (Steps, Columns, Tasks): column h of step t predicts step t+h
-	True    []float64 // sizes that are executed, row-major of shape (Steps, Tasks)
+	Planned []float64 // predicted sizes, row-major of shape (Steps, Columns, Tasks): column h of step t predicts step t+h
+	True    []float64 // true sizes, row-major of shape (Steps, Tasks)
 
-	// What is known before the first step, for learned forecasts; planners do not use it.
-	Past [][]float64 // by task: sizes before the first step, the latest last: PastSteps of them, or all there are; may be nil
+	// The history before the first step, for learned forecasts; planners do not use it.
+	Past [][]float64 // by task: up to PastSteps sizes before the first step, the latest last; may be nil
 	Day  []int       // by task: steps of a day, 0 if unknown; nil if Past is
 }
 
-// PastSteps is the number of sizes before a trace that are kept: eight days of a step every ten minutes.
+// PastSteps is the length of the history before a trace: eight days of a step every ten minutes.
 const PastSteps = 8 * 144
 
 func (tr *Trace) validate(ctx context.Context, m *profile.Model) error {
@@ -52,13 +52,12 @@ func (tr *Trace) validate(ctx context.Context, m *profile.Model) error {
 	return nil
 }
 
-// Instance is a workload and the model that predicts and executes it, with a table of the
-// configurations for windows 1 … Windows at every step. The rows of the table are computed
-// when they are first asked for. An Instance is safe for concurrent use and is meant to be
-// shared by all environments and planners that play it.
+// Instance is a workload and the model that predicts and executes it, with a table of the configurations for windows 1
+// … Windows at every step. It computes the rows of the table on first use. An Instance is safe for concurrent use; all
+// environments and planners that play it share it.
 type Instance struct {
-	model   *profile.Model // with which planners predict
-	truth   *profile.Model // which executes
+	model   *profile.Model // predicts
+	truth   *profile.Model // executes
 	trace   *Trace
 	windows int
 	columns int
@@ -69,14 +68,14 @@ type Instance struct {
 
 	mu        sync.Mutex // guards allocator and rows that are not ready
 	allocator *Allocator
-	phase     int // steps whose number plus phase have the same multiple of lockstep are computed together
+	phase     int // steps whose number plus phase have the same quotient by lockstep are computed together
 
-	kept atomic.Pointer[configs] // for planners; nil keeps none
+	kept atomic.Pointer[configs] // for planners; nil caches none
 }
 
-// NewInstance makes an instance whose table covers windows 1 … windows and holds, for each
-// configuration, the predicted durations of the next columns supersteps. Both are at most
-// the trace's Columns. When ctx ends, its error is returned.
+// NewInstance makes an instance whose table covers windows 1 … windows and holds, for each configuration, the predicted
+// durations of the next columns supersteps. Both are at most the trace's Columns. NewInstance returns the error of ctx
+// once that has ended.
 func NewInstance(ctx context.Context, m *profile.Model, tr *Trace, windows, columns int) (*Instance, error) {
 	if err := tr.validate(ctx, m); err != nil {
 		return nil, err
@@ -101,11 +100,11 @@ func NewInstance(ctx context.Context, m *profile.Model, tr *Trace, windows, colu
 	}, nil
 }
 
-// made counts instances, so that those of many environments, which step together, compute rows in different steps.
+// made counts instances, so that environments that step together compute rows in different steps.
 var made atomic.Uint32
 
-// ExecuteBy sets the model of true durations, where it is not the one that planners have. It is to be called
-// before the instance is used, with a model of the same tasks, shares and increments.
+// ExecuteBy sets the model of true durations, if it differs from the planners'. Call it before the first use of the
+// instance, with a model of the same tasks, shares and increments.
 func (in *Instance) ExecuteBy(truth *profile.Model) { in.truth = truth }
 
 // InstanceBytes estimates the memory of an instance with its trace.
@@ -115,7 +114,7 @@ func InstanceBytes(steps, columns, tasks, windows, predicted int) int64 {
 	return int64(steps)*int64(perStep) + PastSteps*int64(tasks)*number
 }
 
-// Model returns the model with which planners predict durations.
+// Model returns the model that planners predict durations with.
 func (in *Instance) Model() *profile.Model { return in.model }
 
 // Trace returns the instance's trace, which must not be changed.
@@ -135,8 +134,8 @@ func (in *Instance) Prepare(ctx context.Context, first, steps int) error {
 	return ctx.Err()
 }
 
-// Config returns the levels that Allocator.Configure gives at step t for a window that
-// begins there, 1 ≤ window ≤ Windows. The slice belongs to the instance.
+// Config returns the levels that Allocator.Configure gives at step t for a window that begins there, with 1 ≤ window ≤
+// Windows. The slice belongs to the instance.
 func (in *Instance) Config(t, window int) []uint16 {
 	in.row(context.Background(), t)
 	n := in.trace.Tasks
@@ -178,8 +177,8 @@ func (in *Instance) row(ctx context.Context, t int) {
 	in.ready[t].Store(true)
 }
 
-// rows makes the rows of steps final that are computed together with that of step t, unless ctx ends. It reports false
-// where there are no kernels for that. The caller holds mu.
+// rows makes the rows of all steps final that are computed together with step t, unless ctx ends. It reports false if
+// there are no kernels for that. The caller holds mu.
 func (in *Instance) rows(ctx context.Context, t int) bool {
 	b := newBatch(in.model, in.windows, in.allocator.discount)
 	if b == nil {
@@ -195,7 +194,7 @@ func (in *Instance) rows(ctx context.Context, t int) bool {
 			count++
 		}
 	}
-	for lane := count; lane < lockstep; lane++ { // results of the other lanes are not used
+	for lane := count; lane < lockstep; lane++ { // the results of the other lanes are unused
 		b.load(lane, in.Planned(t)[:in.windows*n])
 	}
 	for from := 1; from <= in.windows; {
@@ -224,7 +223,7 @@ func (in *Instance) rows(ctx context.Context, t int) bool {
 	return true
 }
 
-// predictBeyond predicts the columns of step t that no window has.
+// predictBeyond predicts the columns of step t beyond every window.
 func (in *Instance) predictBeyond(t int) {
 	n, planned := in.trace.Tasks, in.Planned(t)
 	for h := in.windows; h < in.columns; h++ {
@@ -242,13 +241,13 @@ func (in *Instance) predictBeyond(t int) {
 	}
 }
 
-// Planned returns the sizes that a planner sees at step t, of shape (trace Columns, task).
+// Planned returns the predicted sizes at step t, of shape (trace Columns, task).
 func (in *Instance) Planned(t int) []float64 {
 	n := in.trace.Columns * in.trace.Tasks
 	return in.trace.Planned[t*n : (t+1)*n : (t+1)*n]
 }
 
-// True returns the sizes that step t executes, one per task.
+// True returns the true sizes of step t, one for each task.
 func (in *Instance) True(t int) []float64 {
 	n := in.trace.Tasks
 	return in.trace.True[t*n : (t+1)*n : (t+1)*n]

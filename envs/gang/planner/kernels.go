@@ -8,12 +8,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// lockstep is the number of steps whose rows are computed together: a vector's lanes.
+// lockstep is the number of steps whose rows are computed together: the lanes of a vector.
 const lockstep = 8
 
-// Parts of the state that the kernels share, in numbers. Each window has an area. It begins with the levels of the lanes, a
-// byte for each task. Then come the columns: of each task the durations at its level and at the next one; the slowest
-// duration, its task, and its gain.
+// Layout of the state that the kernels share, in numbers. Each window has an area. It begins with the levels of the
+// lanes, a byte for each task. Then come the columns: for each task the durations at its level and at the next one; the
+// slowest duration, its task, and its gain.
 const (
 	cellSize   = 2 * lockstep
 	slowestAt  = lanes * cellSize
@@ -21,8 +21,8 @@ const (
 	columnsAt  = lockstep
 )
 
-// A batch computes the rows of eight steps together. It makes the operations of [Allocator.Configure] in their order,
-// so that the bits are the same.
+// A batch computes the rows of eight steps together. It performs the operations of [Allocator.Configure] in their
+// order, so that the bits are equal.
 type batch struct {
 	m        *profile.Model
 	columns  *profile.Columns
@@ -30,7 +30,7 @@ type batch struct {
 	*buffers
 }
 
-// buffers are the memory of a batch. There is one for each goroutine that computes rows, whatever the number of instances.
+// buffers is the memory of a batch. There is one for each goroutine that computes rows, for any number of instances.
 type buffers struct {
 	table []float64 // durations of the windows' columns, of shape (column, task, lane, level)
 	state []float64
@@ -41,7 +41,7 @@ var freeBuffers = sync.Pool{New: func() any { return new(buffers) }}
 // mostTable bounds the table of buffers in numbers. 20 windows and 71 levels take 92,160.
 const mostTable = 1 << 18
 
-// newBatch returns nil where there are no kernels, or none for such a model. Otherwise the caller calls free.
+// newBatch returns nil if there are no kernels, or none for such a model. Otherwise the caller must call free.
 func newBatch(m *profile.Model, windows int, discount []float64) *batch {
 	if !hasKernels || windows == 0 || m.NumTasks() != lanes || m.Increments() > math.MaxUint8 {
 		return nil
@@ -60,10 +60,10 @@ func newBatch(m *profile.Model, windows int, discount []float64) *batch {
 	return b
 }
 
-// free returns the memory. The batch is not to be used again.
+// free returns the memory to the pool. The batch must not be used afterwards.
 func (b *batch) free() { freeBuffers.Put(b.buffers) }
 
-// load tabulates the durations of a lane for the sizes of so many columns, of shape (column, task).
+// load tabulates the durations of a lane for the sizes of several columns, of shape (column, task).
 func (b *batch) load(lane int, sizes []float64) {
 	n := b.columns.Stride
 	for i, size := range sizes {
@@ -73,7 +73,7 @@ func (b *batch) load(lane int, sizes []float64) {
 	}
 }
 
-// area returns where the area of a window begins.
+// area returns the offset of a window's area.
 func area(window int) int { return (window-1)*columnsAt + window*(window-1)/2*columnSize }
 
 // configure configures windows from … to in all lanes.

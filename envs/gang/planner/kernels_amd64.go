@@ -16,7 +16,7 @@ func configureLanes(state, discount, table []float64, stride, last, window, incr
 	configureAVX512(&state[0], &discount[0], &table[0], stride, last, window, increments)
 }
 
-// configureFirst does the same for windows 1, or 1 to 3, in their areas.
+// configureFirst does the same for window 1, or for windows 1 to 3, in their areas.
 func configureFirst(state, discount, table []float64, stride, last, windows, increments int) {
 	kernel := configure1AVX512
 	if windows == 3 {

@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// moves evaluates moves of shares from one task to another within a window. A move changes the durations of two
-// tasks. So the three slowest tasks of each superstep say how long the others take, and no move looks at them again.
+// moves evaluates moves of shares from one task to another within a window. A move changes the durations of two tasks,
+// so the three slowest tasks of each superstep suffice to find the slowest after it.
 type moves struct {
 	n       int
 	curves  []profile.Curve // of shape (superstep, task), as is lowered
@@ -17,7 +17,7 @@ type moves struct {
 	slowest []bool // by task: it is the slowest of a superstep
 }
 
-// topTasks are one more than a move changes.
+// topTasks is one more than the tasks that a move changes.
 const topTasks = 3
 
 // slow is a task and its duration.
@@ -60,7 +60,7 @@ func (s *moves) begin(curves []profile.Curve, levels []uint16) {
 	}
 }
 
-// lower computes the durations of each task without the shares of a move; of those that have too few, none.
+// lower computes the duration of each task without the shares of a move, and skips tasks that have too few.
 func (s *moves) lower(levels []uint16, move uint16) {
 	for i := range s.curves {
 		if l := levels[i%s.n]; l >= move {

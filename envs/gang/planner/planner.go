@@ -8,14 +8,14 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// Names of the controllers that New makes. Sizes are those that the planner sees,
-// unless said otherwise; C(t, w) is Allocator.Configure at step t for window w.
+// Names of the controllers that New makes. Unless noted otherwise, they see predicted sizes. C(t, w) is
+// Allocator.Configure at step t for window w.
 const (
 	ControllerStatic        = "static"                       // C(t, Window) at every Window-th step
-	ControllerDynamicMPC    = "dynamic_mpc"                  // re-plans at every step whether to keep the configuration, and for which window not
-	ControllerDynamicWindow = "dynamic_window"               // plans a window, waits until it has passed, plans the next
+	ControllerDynamicMPC    = "dynamic_mpc"                  // decides at every step whether to re-plan, and for which window
+	ControllerDynamicWindow = "dynamic_window"               // plans a window, waits until it has passed, then plans the next
 	ControllerCommitted     = "chc"                          // committed horizon control: receding and averaging fixed horizon control are its extremes
-	ControllerThreshold     = "threshold"                    // re-plans where that is predicted to save enough
+	ControllerThreshold     = "threshold"                    // re-plans when that is predicted to save enough
 	ControllerOneTime       = "one_time"                     // plans all windows of the episode once, on true sizes and durations
 	ControllerExactMinMax   = "oracle_per_step_exact_minmax" // the shortest superstep that the budget allows, at every step, on true sizes and durations
 	ControllerEXPPO         = "exppo_static"                 // profile.Model.Static once
@@ -27,22 +27,21 @@ const (
 const (
 	DefaultHorizon   = 10   // supersteps that the dynamic controllers look ahead
 	DefaultMaxWindow = 15   // longest window that the dynamic controllers choose
-	DefaultLambda    = 1.02 // their distrust of long windows
+	DefaultLambda    = 1.02 // discount λ of the dynamic controllers: their distrust of long windows
 	DefaultPenalty   = 15.0 // seconds that a reconfiguration costs
 )
 
-// Custom is the window that Plan returns for a configuration that is C(t, w) for no window w.
+// Custom is the window that Plan returns for a configuration that is not C(t, w) for any window w.
 const Custom = -1
 
-// Planner decides at each step of an episode whether to reconfigure the job. A Planner
-// serves one episode, whose steps it must see in order, and one goroutine.
+// Planner decides at each step of an episode whether to reconfigure the job. A Planner serves one episode, whose steps
+// it must see in order, and one goroutine.
 type Planner interface {
-	// Name returns the controller's name and its window where it has one.
+	// Name returns the controller's name, with its window if it has one.
 	Name() string
-	// Plan is called at step t with the levels in force, which it must not change. It
-	// returns 0 to keep them, or else writes to next the levels to change to and returns
-	// the window for which they were configured, or Custom. When ctx ends, Plan returns early, and
-	// neither its result nor the Planner is of further use.
+	// Plan is called at step t with the levels in force, which it must not change. It returns 0 to keep them. Otherwise
+	// it writes the new levels to next and returns the window that they were configured for, or Custom. When ctx ends,
+	// Plan returns early; then neither its result nor the Planner is usable.
 	Plan(ctx context.Context, t int, current, next []uint16) (window int)
 }
 
@@ -61,27 +60,27 @@ type Config struct {
 	Saving      float64 // of chc and threshold: predicted saving, in penalties, from which a new configuration is adopted, ≥ 0
 	LocalSearch bool    // dynamic controllers and one_time configure by Allocator.Search in place of Configure
 
-	// Learned returns the model that dynamic controllers plan with at a step; nil stands for the instance's.
+	// Learned returns the model that dynamic controllers plan with at a step; nil selects the instance's.
 	Learned func() *profile.Model
 
-	// Cost returns the seconds that a reconfiguration is expected to cost at the next decision, ≥ 0, where that becomes
-	// known within the episode; nil stands for the episode's penalty.
+	// Cost returns the seconds that a reconfiguration is expected to cost at the next decision, ≥ 0, if the cost
+	// becomes known only within the episode; nil selects the episode's penalty.
 	Cost func() float64
 
-	// Planned returns the sizes that a dynamic controller sees at step t, row-major of shape
-	// (Window, task). It is for corrected forecasts; nil stands for those of the instance.
+	// Planned returns the sizes that a dynamic controller sees at step t, row-major of shape (Window, task). It is for
+	// corrected forecasts; nil selects those of the instance.
 	Planned func(t int) []float64
 }
 
-// Episode is the part of an instance's trace that is played, and the cost of reconfigurations.
+// Episode is the part of an instance's trace to play, and the cost of reconfigurations.
 type Episode struct {
 	First       int     // its first step
 	Steps       int     // number of its steps, ≥ 1
 	Penalty     float64 // seconds that a reconfiguration costs, ≥ 0
-	ChargeFirst bool    // whether a reconfiguration in the first step costs and counts too
+	ChargeFirst bool    // whether a reconfiguration in the first step is charged and counted too
 }
 
-// Validate reports an episode that is not within the trace, or whose penalty is out of range.
+// Validate returns an error if the episode is not within the trace or its penalty is out of range.
 func (e Episode) Validate(tr *Trace) error {
 	if e.First < 0 || e.Steps < 1 || e.Steps > tr.Steps-e.First {
 		return fmt.Errorf("gang: episode of %d steps from %d, want 1 or more within the trace's %d", e.Steps, e.First, tr.Steps)
@@ -176,13 +175,13 @@ func (p *planner) Name() string {
 	return p.cfg.Controller
 }
 
-// left returns how many steps of the episode are left at step t, that one included.
+// left returns the number of remaining steps of the episode at step t, including t.
 func (p *planner) left(t int) int { return p.ep.First + p.ep.Steps - t }
 
 // penalty returns the seconds that the dynamic controllers expect a reconfiguration to cost.
 func (p *planner) penalty() float64 { return p.cfg.PenaltyFactor * p.cost() }
 
-// cost returns the seconds that a reconfiguration costs, as far as is known.
+// cost returns the expected seconds of a reconfiguration.
 func (p *planner) cost() float64 {
 	if p.cfg.Cost != nil {
 		return p.cfg.Cost()
@@ -219,7 +218,7 @@ func (p *staticPlanner) Plan(_ context.Context, t int, _, next []uint16) int {
 	return w
 }
 
-// oncePlanner sets one configuration in the first step, or none where configure is nil.
+// oncePlanner sets one configuration in the first step, or none if configure is nil.
 type oncePlanner struct {
 	planner
 	configure func(levels []uint16)
@@ -265,7 +264,7 @@ func (p *mpcPlanner) Plan(ctx context.Context, t int, current, next []uint16) in
 type windowPlanner struct {
 	planner
 	seg *segmentation
-	due int // the step at which the present window has passed
+	due int // the step at which the current window has passed
 }
 
 func (p *windowPlanner) Plan(ctx context.Context, t int, _, next []uint16) int {

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// A Replanning measures how plans for a window of supersteps age, and so how long to keep them.
+// A Replanning measures how plans for a window of supersteps age, and thus how long to keep them.
 type Replanning struct {
 	Window       int       `json:"window"`
 	Seconds      []float64 `json:"seconds"`       // by age: mean true duration of a superstep under a plan of that age in supersteps
-	Interval     int       `json:"interval"`      // between plans, for which a superstep takes least
-	PerSuperstep float64   `json:"per_superstep"` // seconds that it then takes, the penalty's part included
+	Interval     int       `json:"interval"`      // between plans, with the shortest mean superstep
+	PerSuperstep float64   `json:"per_superstep"` // that mean superstep, including its part of the penalty
 }
 
-// Replannings returns it for each window of the instance's table and the ages 0 … ages-1, over those
-// supersteps of the episode at which there can be plans of all ages. Of equal intervals the shortest
-// is taken. ages is at least 1 and at most the episode's steps.
+// Replannings returns a Replanning for each window of the instance's table and the ages 0 … ages-1. It averages over
+// the supersteps of the episode at which plans of all ages exist, and takes the shortest of equal intervals. ages is at
+// least 1 and at most the episode's steps.
 func (in *Instance) Replannings(ep Episode, ages int) []Replanning {
 	all := make([]Replanning, in.windows)
 	first, end := ep.First+ages-1, ep.First+ep.Steps
@@ -39,9 +39,9 @@ func (in *Instance) Replannings(ep Episode, ages int) []Replanning {
 	return all
 }
 
-// Outside returns the part of the durations that plans of the episode predict for their first superstep,
-// for all windows of the instance's table, that are below low or above high, and the seconds between which
-// all but the lowest and the highest hundredth of them are.
+// Outside returns the part of the predicted first durations of plans that are below low or above high, and the seconds
+// between which all but the lowest and the highest hundredth are. It considers all windows of the instance's table at
+// each step of the episode.
 func (in *Instance) Outside(ep Episode, low, high float64) (part, from, to float64) {
 	var all []float64
 	for t := ep.First; t < ep.First+ep.Steps; t++ {

@@ -2,20 +2,19 @@ package planner
 
 import "math"
 
-// searchMoves are the increments that a move of [Allocator.Search] shifts, tried from the largest.
+// searchMoves are the increments that a move of [Allocator.Search] shifts, largest first.
 var searchMoves = [...]uint16{8, 4, 2, 1}
 
-// Search is Configure with a search for a shorter window: it starts from Configure's configuration
-// and moves shares between pairs of tasks as long as that shortens the window's predicted durations.
-// For a window of one superstep it is exact.
+// Search is Configure followed by a local search: it moves shares between pairs of tasks as long as that shortens the
+// window's predicted durations. For a window of one superstep the result is exact.
 //
-// Only moves to a task that is the slowest of some superstep can shorten the window, so only these
-// are tried; of all moves of the same number of increments it takes the best.
+// Only moves to a task that is the slowest of some superstep can shorten the window, so it tries only these. It takes
+// the best move among those of the same number of increments.
 func (a *Allocator) Search(start, window int, levels []uint16) float64 {
 	return a.improve(start, window, levels, a.Configure(start, window, levels))
 }
 
-// improve is the search from Configure's configuration, whose window takes sum.
+// improve is the search from Configure's configuration, whose durations add up to sum.
 func (a *Allocator) improve(start, window int, levels []uint16, sum float64) float64 {
 	if window == 1 {
 		if exact := a.ExactMinMax(start, a.trial); exact < sum {
@@ -28,7 +27,7 @@ func (a *Allocator) improve(start, window int, levels []uint16, sum float64) flo
 	return a.shift(start, window, levels[:a.n], sum)
 }
 
-// shift moves shares between pairs of tasks as long as that shortens the window, which takes sum now.
+// shift moves shares between pairs of tasks as long as that shortens the window, whose durations now add up to sum.
 func (a *Allocator) shift(start, window int, levels []uint16, sum float64) float64 {
 	s := &a.moves
 	s.grow(window, a.n)
@@ -65,8 +64,8 @@ func (a *Allocator) shift(start, window int, levels []uint16, sum float64) float
 	}
 }
 
-// spend hands out the increments that levels leaves, each to the slowest task that it does not make
-// slower than the superstep. Sizes may come out above their forecast.
+// spend hands out the increments that levels leaves, each to the slowest task that it does not make slower than the
+// superstep. The spare shares help if sizes exceed their forecast.
 func (a *Allocator) spend(column int, levels []uint16, superstep float64) {
 	left := a.m.Increments()
 	for _, l := range levels[:a.n] {

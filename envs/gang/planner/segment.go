@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// segmentation divides the supersteps that an allocator has loaded into windows with one
-// configuration each, by dynamic programming from the last superstep to the first.
+// segmentation divides the supersteps that an allocator has loaded into windows with one configuration each, by dynamic
+// programming from the last superstep to the first.
 type segmentation struct {
 	allocator *Allocator
 	configs   *configurer // of the allocator
@@ -70,8 +70,8 @@ func (g *segmentation) solve(ctx context.Context, left int, penalty float64, cha
 	}
 }
 
-// keep returns the least cost of keeping the levels in force for one or more supersteps,
-// after solve, and for how many that is.
+// keep returns the least cost of keeping the levels in force for one or more supersteps, and for how many supersteps.
+// It needs solve before it.
 func (g *segmentation) keep(left int, penalty float64, levels []uint16) (best float64, kept int) {
 	best = math.Inf(1)
 	runtime := 0.0
@@ -84,8 +84,7 @@ func (g *segmentation) keep(left int, penalty float64, levels []uint16) (best fl
 	return best, kept
 }
 
-// follow returns the cost of a window of w supersteps that is followed, at superstep end,
-// by the best division of the rest.
+// follow returns the cost of a window of w supersteps, followed by the best division of the rest from superstep end on.
 func (g *segmentation) follow(w, end int, penalty, runtime float64) float64 {
 	cost := float64(g.power[w] * runtime)
 	if end < g.horizon {

@@ -8,7 +8,7 @@ import (
 // Run is the outcome of an episode.
 type Run struct {
 	Duration    float64 // seconds, sum of the supersteps' true durations
-	Checkpoints int     // reconfigurations that were charged
+	Checkpoints int     // charged reconfigurations
 	Total       float64 // Duration and the penalty of each checkpoint
 	Steps       []Step  // empty unless recorded
 }

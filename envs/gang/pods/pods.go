@@ -1,4 +1,4 @@
-// Package pods keeps the tasks of a gang-scheduled job as pods of one node of a cluster.
+// Package pods represents the tasks of a gang-scheduled job as pods on one node of a cluster.
 package pods
 
 import (
@@ -16,11 +16,11 @@ import (
 type Set struct {
 	model *profile.Model
 	meta  []int32 // of the node and of each task
-	pods  []int32 // of each task, as they are now
+	pods  []int32 // indices of the current pods, one of each task
 	ops   []cluster.Op
 }
 
-// New returns the set of a job whose tasks and shares are those of a model. It has no pods before Create.
+// New returns the set of a job with the tasks and shares of a model. It has no pods before Create.
 func New(m *profile.Model) *Set { return &Set{model: m, pods: make([]int32, m.NumTasks())} }
 
 // Clone returns a copy, for a copy of the cluster.
@@ -108,9 +108,9 @@ func (s *Set) Created(state *cluster.State) []time.Duration {
 	return created
 }
 
-// Restore resets c and makes it what it was at the time now: the pods have these levels, and were created at these times. Pods
-// that were deleted before are not made again, and so the others have other numbers. The error is that of an op that the
-// cluster refuses, such as pods that exceed the node's cores.
+// Restore resets c and restores its state at the time now: pods with these levels and these creation times. It does not
+// re-create pods that were deleted before, so the others have other indices. Restore returns an error if the cluster
+// rejects an op, for example because pods exceed the node's cores.
 func (s *Set) Restore(ctx context.Context, c cluster.Cluster, levels []uint16, created []time.Duration, now time.Duration) error {
 	if len(levels) != len(s.pods) || len(created) != len(s.pods) {
 		return fmt.Errorf("gang: %d levels and %d times for %d tasks", len(levels), len(created), len(s.pods))

@@ -2,15 +2,15 @@ package profile
 
 import "math"
 
-// Columns is the table of a [Model] for vectors: of each task and size interval, the constants of the cubics of all levels,
-// then their linear, square and cubic coefficients. It is shared and must not be changed.
+// Columns is the table of a [Model] for vector code: for each task and size interval, the constants of the cubics of
+// all levels, then their linear, square and cubic coefficients. It is shared and must not be changed.
 type Columns struct {
-	Stride int // levels of an array; those beyond the model's are copies of the last one
+	Stride int // levels of an array; those beyond the model's repeat the last one
 	coef   []float64
 }
 
-// Columns returns the table for vectors, or nil if a duration might not be an ordinary number: neither infinite nor
-// NaN nor the negative zero, which vectors and keys order differently.
+// Columns returns the table for vector code. It returns nil if a duration might be infinite, NaN or negative zero,
+// which vectors and keys order differently.
 func (m *Model) Columns() *Columns {
 	m.columnsOnce.Do(func() {
 		const most = 1e100 // of a coefficient; sizes are at most 1e9
@@ -33,7 +33,7 @@ func (m *Model) Columns() *Columns {
 	return m.columns
 }
 
-// Of returns the coefficients of a task at a workload size, of which the cubics are functions of u.
+// Of returns the coefficients of a task's cubics at a workload size, and their argument u.
 func (c *Columns) Of(m *Model, task int, size float64) (coef []float64, u float64) {
 	i, u := locate(m.profile.Sizes, size)
 	n := 4 * c.Stride

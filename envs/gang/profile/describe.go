@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Description sums up the durations of one task, and how smooth and monotone they are: a measured
-// profile is neither, and planners exploit its noise.
+// Description sums up the durations of one task, and how smooth and monotone they are. A measured profile is neither,
+// and planners exploit its noise.
 type Description struct {
-	Law                // zeros but for Task where the points determine none, as those of a size of 0
+	Law                // zero except for Task if the points determine no law, such as those of a size of 0
 	R2         float64 `json:"r2"`  // of the law, on log D
 	Min        float64 `json:"min"` // seconds, as are the next three
 	Max        float64 `json:"max"`
@@ -18,7 +18,7 @@ type Description struct {
 	ShareSteps int     `json:"share_steps"`
 	Faster     int     `json:"faster_with_more_work"` // steps from a size to the next, of SizeSteps, that take less
 	SizeSteps  int     `json:"size_steps"`
-	WorstRise  float64 `json:"worst_rise"` // greatest part by which a duration rises from a share to the next; 0 if none does
+	WorstRise  float64 `json:"worst_rise"` // largest relative rise of a duration from a share to the next; 0 if none rises
 }
 
 // Describe describes a task, given by its index.

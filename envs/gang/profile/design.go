@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Design returns which point of a task's grid to measure next: the one that most reduces the error of the
-// fit. The logarithm of a duration is taken for
+// Design chooses the point of a task's grid to measure next: the one that most reduces the error of the fit. It models
+// the logarithm of a duration as
 //
 //	log D(w, c) = b0 + b1·log w + b2·log c + b3·(log c)² + own + noise
 //
@@ -31,9 +31,8 @@ const (
 // MaxDesign is the greatest number of points of a task's grid: the covariance has their square.
 const MaxDesign = 1024
 
-// NewDesign returns the design of a task that was not measured, on a grid of sizes and shares in
-// millicores, all above 0. Point i·len(shares)+j has size i and share j. noise is the standard deviation
-// of the logarithm of a measurement.
+// NewDesign returns the design of an unmeasured task, on a grid of sizes and shares in millicores, all above 0. Point
+// i·len(shares)+j has size i and share j. noise is the standard deviation of the logarithm of a measurement.
 func NewDesign(sizes, shares []float64, noise float64) *Design {
 	n := len(sizes) * len(shares)
 	x := mat.NewDense(n, 4, nil)
@@ -63,7 +62,7 @@ func (d *Design) Gain(point int) float64 {
 	return sum / (d.cov.At(point, point) + d.noise)
 }
 
-// Measured notes a measurement at a point.
+// Measured records a measurement at a point.
 func (d *Design) Measured(point int) {
 	n := d.cov.SymmetricDim()
 	column := mat.NewVecDense(n, nil)

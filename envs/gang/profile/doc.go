@@ -1,3 +1,3 @@
-// Package profile models how long the tasks of a bulk-synchronous job take, by workload size and
-// CPU share: measured profiles, laws fitted to them, and splines tabulated for planners.
+// Package profile models the durations of the tasks of a bulk-synchronous job, by workload size and CPU share: measured
+// profiles, laws fitted to them, and splines tabulated for planners.
 package profile

@@ -27,9 +27,8 @@ func (l Law) Duration(size, milliCPU float64) float64 {
 	return l.A * math.Pow(size, l.SizeExp) * math.Pow(min(milliCPU/1000, l.CMax), -l.ShareExp)
 }
 
-// laws are fits to the eight stress-ng stressors that Kube_Gang_Scheduling (E. Wang, 2021)
-// profiled, 224 points each. The worst residuals of the tasks for which none is on record are
-// the bound of 0.13 that is.
+// laws are fits to the eight stress-ng stressors that Kube_Gang_Scheduling (E. Wang, 2021) profiled, 224 points each.
+// Tasks without a recorded worst residual have 0.13, the recorded bound.
 var laws = []Law{
 	{"affinity", 8.201, 1.001, 1.043, 5.66, 0.083, 0.27},
 	{"atomic", 13.709, 1.004, 1.058, 7.74, 0.098, 0.33},
@@ -41,14 +40,14 @@ var laws = []Law{
 	{"zero", 14.187, 0.994, 1.242, 8.29, 0.046, 0.13},
 }
 
-// Bounds and grains of the generated grid, those of the earlier project's profile.
+// Bounds and steps of the generated grid, those of the earlier project's profile.
 const (
 	gridSizes, sizeStep    = 14, 3
 	gridShares, shareStep  = 16, 500
 	gridMinSize, gridShare = 10, 1000
 )
 
-// emptyProfile returns a profile of no tasks on the generated grid.
+// emptyProfile returns a profile without tasks on the generated grid.
 func emptyProfile() *Profile {
 	p := &Profile{}
 	for i := range gridSizes {
@@ -94,17 +93,16 @@ func (p *Profile) points(task int) []Point {
 	return points
 }
 
-// FitLaw fits the law of one task of a profile: least squares on log D for each CMax of a
-// grid between the second and a little beyond the last share, of 0.1 and then, about the best
-// of these, of 0.01 cores. Its RMS is infinite if the points determine none.
+// FitLaw fits the law of one task of a profile. It fits log D by least squares for each CMax of a grid that reaches
+// from the second share to slightly above the last one, first in steps of 0.1 cores, then of 0.01 about the best. Its
+// RMS is infinite if the points determine no law.
 func FitLaw(p *Profile, task int) Law {
 	l := fitLaw(p.points(task), p.Shares[1], p.Shares[len(p.Shares)-1])
 	l.Task = p.Tasks[task]
 	return l
 }
 
-// fitLaw fits a law to points whose second and last share are given. Its RMS is infinite if the
-// points do not determine one.
+// fitLaw fits a law to points, given the second and the last share. Its RMS is infinite if the points determine no law.
 func fitLaw(points []Point, second, last float64) Law {
 	lo, hi := second/1000, last/1000+0.5
 	best := Law{RMS: math.Inf(1)}

@@ -13,7 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
-// A Filled is a profile with its missing points filled in.
+// A Filled is a profile whose missing points were filled in.
 type Filled struct {
 	*Profile `json:"-"`
 	Measured int   `json:"measured"` // points of the file
@@ -21,18 +21,17 @@ type Filled struct {
 	Laws     []Law `json:"fits"`     // of the tasks, fitted to the measured points
 }
 
-// Fill reads the profile file at path, in which points may be missing, and fills them in by
-// the law of their task, fitted to its points that are there. Its grid has every size and every
-// share that some task has, and those given besides. With smooth every point is the law's. Each
-// task needs at least three points, of two sizes and two shares. Errors name the file and the line,
-// as those of [Parse].
+// Fill reads the profile file at path and fills in missing points by the law of their task, fitted to the points that
+// exist. The grid has every size and every share of any task, and the given ones. With smooth, the law replaces every
+// point. Each task needs at least three points, with two sizes and two shares. Errors name the file and the line, as
+// those of [Parse] do.
 func Fill(path string, sizes, shares []float64, smooth bool) (*Filled, error) {
 	return dataset.ReadFile(path, func(name string, r io.Reader) (*Filled, error) {
 		return FillFrom(name, r, sizes, shares, smooth)
 	})
 }
 
-// FillFrom is Fill for a reader, which name stands for.
+// FillFrom is Fill for a reader; name stands for it in errors.
 func FillFrom(path string, r io.Reader, sizes, shares []float64, smooth bool) (*Filled, error) {
 	g, err := readGrid(path, r)
 	if err != nil {
@@ -88,7 +87,7 @@ func (g *grid) law(task string) (Law, error) {
 	return FitPoints(task, points)
 }
 
-// FitPoints fits the law of a task to measured points, at least three, of two sizes and two shares.
+// FitPoints fits the law of a task to measured points, at least three, with two sizes and two shares.
 func FitPoints(task string, points []Point) (Law, error) {
 	var sizes, shares []float64
 	for _, p := range points {
@@ -105,7 +104,7 @@ func FitPoints(task string, points []Point) (Law, error) {
 	return l, nil
 }
 
-// at is Duration for a profile, which has no point that takes no time or forever.
+// at is Duration, or an error if a profile cannot hold the result: a point that takes no time or forever.
 func (l Law) at(size, milliCPU float64) (float64, error) {
 	d := l.Duration(size, milliCPU)
 	if !(d > 0) || math.IsInf(d, 1) {
@@ -114,8 +113,8 @@ func (l Law) at(size, milliCPU float64) (float64, error) {
 	return d, nil
 }
 
-// FromLaws returns the profile of tasks that follow their laws, on a grid of sizes and shares in
-// millicores. An empty axis is that of generated profiles.
+// FromLaws returns the profile of tasks that follow their laws, on a grid of sizes and shares in millicores. An empty
+// axis selects that of generated profiles.
 func FromLaws(laws []Law, sizes, shares []float64) (*Profile, error) {
 	p := emptyProfile()
 	for _, axis := range []struct {
@@ -156,7 +155,7 @@ func FromLaws(laws []Law, sizes, shares []float64) (*Profile, error) {
 	return p, nil
 }
 
-// checkGrid reports an axis that a law cannot be taken on.
+// checkGrid returns an error if a law cannot be evaluated on an axis.
 func checkGrid(p *Profile) error {
 	for _, axis := range []struct {
 		name   string
@@ -178,8 +177,8 @@ func checkGrid(p *Profile) error {
 	return nil
 }
 
-// ReadLaws reads a JSON list of laws, with the keys of [Law]'s fields. rms and worst, which are of a
-// fit, may be left out.
+// ReadLaws reads a JSON list of laws, with the keys of [Law]'s fields. The list may omit rms and worst, which describe
+// a fit.
 func ReadLaws(path string) ([]Law, error) {
 	return dataset.ReadFile(path, func(name string, r io.Reader) (laws []Law, err error) {
 		dec := json.NewDecoder(r)
@@ -211,8 +210,8 @@ func Write(w io.Writer, p *Profile) error {
 	return out.Error()
 }
 
-// WriteModel writes the durations of a model, at each size of its profile and each of its Shares, and
-// beside them those of the profile itself where it has that share.
+// WriteModel writes the durations of a model, at each size of its profile and each of its Shares, and beside them those
+// of the profile itself if it has that share.
 func WriteModel(w io.Writer, m *Model) error {
 	rows := [][]string{{"task", "size", "share_m", "duration_s", "profile_s"}}
 	text := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// ModelConfig sets how CPU shares may be divided among the tasks of a job.
+// ModelConfig sets how to divide CPU shares among the tasks of a job.
 type ModelConfig struct {
 	StartMilliCPU     int     // shares of every task before allocation, ≥ 1; default 1000
-	IncrementMilliCPU int     // grain of the allocation, ≥ 1; default 100
+	IncrementMilliCPU int     // step of the allocation, ≥ 1; default 100
 	TotalMilliCPU     int     // shares of the whole job, which every configuration spends; default 24000
 	StaticMaxMilliCPU int     // cap of one task's shares in Model.Static only; default 8000
 	StaticSize        float64 // workload size that Model.Static assumes; default 30
@@ -32,18 +32,18 @@ func DefaultModelConfig() ModelConfig {
 // MaxIncrements keeps levels within uint16 with room for the next one.
 const MaxIncrements = math.MaxUint16 - 2
 
-// Model predicts how long a task takes. Shares are counted in levels: level l stands for
-// StartMilliCPU + l·IncrementMilliCPU. A Model is immutable and safe for concurrent use.
+// Model predicts the durations of tasks. Shares are counted in levels: level l stands for StartMilliCPU +
+// l·IncrementMilliCPU. A Model is immutable and safe for concurrent use.
 type Model struct {
 	cfg        ModelConfig
 	profile    *Profile
 	surfaces   []*surface
 	increments int
-	levels     int     // levels held in table; a higher one has the last one's durations
+	levels     int     // levels in table; higher ones have the last one's durations
 	table      []cubic // of shape (task, size interval, level)
 
 	columnsOnce sync.Once
-	columns     *Columns // the same for vectors, made when it is first asked for
+	columns     *Columns // the same for vector code, made on first use
 }
 
 // NewModel fits the splines of a profile and tabulates them at every level that the
@@ -115,12 +115,10 @@ func (m *Model) Profile() *Profile { return m.profile }
 // NumTasks returns the number of tasks.
 func (m *Model) NumTasks() int { return len(m.profile.Tasks) }
 
-// Increments returns the number of increments that a configuration divides: the levels of
-// its tasks add up to this.
+// Increments returns the number of increments that a configuration divides: the sum of the levels of its tasks.
 func (m *Model) Increments() int { return m.increments }
 
-// Levels returns the number of levels that durations differ at: beyond the last one, durations are
-// its own.
+// Levels returns the number of levels with different durations; higher levels have those of the last one.
 func (m *Model) Levels() int { return m.levels }
 
 // MilliCPU returns the shares that a level stands for.
@@ -128,8 +126,8 @@ func (m *Model) MilliCPU(level int) int {
 	return m.cfg.StartMilliCPU + level*m.cfg.IncrementMilliCPU
 }
 
-// Shares returns the shares in millicores that a plan can give to a task, up to the first at or beyond the
-// profile's edge.
+// Shares returns the shares in millicores that a plan can give to a task, up to the first at or beyond the edge of the
+// profile.
 func (m *Model) Shares() []int {
 	var shares []int
 	for l := 0; l <= m.increments; l++ {
@@ -153,8 +151,8 @@ func (m *Model) DurationAt(task int, size float64, level int) float64 {
 	return c.At(level)
 }
 
-// Superstep returns the duration of a superstep, that of its slowest task, and the index
-// of that task, of equally slow ones the first. Sizes and levels have one entry per task.
+// Superstep returns the duration of a superstep, that of its slowest task, and the index of that task, the first of
+// equally slow ones. Sizes and levels have one entry per task.
 func (m *Model) Superstep(sizes []float64, levels []uint16) (duration float64, bottleneck int) {
 	for k, l := range levels {
 		if d := m.DurationAt(k, sizes[k], int(l)); d > duration || k == 0 {
@@ -218,9 +216,9 @@ func (c *cubic) max(h float64) float64 {
 	return highest
 }
 
-// Static writes to levels the configuration that is best for a workload of size StaticSize
-// in every task: each increment goes to the slowest task below StaticMaxMilliCPU, of
-// equally slow ones the first. Increments are left over where every task is at the cap.
+// Static writes to levels the configuration that is best for a workload of size StaticSize in every task: each
+// increment goes to the slowest task below StaticMaxMilliCPU, the first of equally slow ones. Increments remain if
+// every task is at the cap.
 //
 // Source: Y. Barve et al., "EXPPO: EXecution Performance Profiling and Optimization for
 // CPS Co-simulation-as-a-Service", IEEE ISORC 2020, pages 184 to 191.
@@ -243,8 +241,8 @@ func (m *Model) Static(levels []uint16) {
 	}
 }
 
-// Equal writes to levels the configuration that divides the budget evenly; what is left
-// over goes to the first tasks.
+// Equal writes to levels the configuration that divides the budget evenly; the first tasks get the remaining
+// increments.
 func (m *Model) Equal(levels []uint16) {
 	each, rest := m.increments/len(levels), m.increments%len(levels)
 	for k := range levels {

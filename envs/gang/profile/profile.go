@@ -31,10 +31,9 @@ func (p *Profile) Duration(task, size, share int) float64 {
 // Read reads the profile file at path; see Parse.
 func Read(path string) (*Profile, error) { return dataset.ReadFile(path, Parse) }
 
-// Parse reads a profile from CSV with the columns Task Name, Workload Size, CPU
-// Shares and Duration, in any order of columns and rows. The grid must be complete and
-// free of duplicates, with at least 4 sizes and 4 shares; durations are positive. Errors
-// name the file, which name stands for, and the line.
+// Parse reads a profile from CSV with the columns Task Name, Workload Size, CPU Shares and Duration, in any order of
+// columns and rows. The grid must be complete and free of duplicates, with at least 4 sizes and 4 shares; durations are
+// positive. Errors contain name, for the file, and the line.
 func Parse(name string, r io.Reader) (*Profile, error) {
 	g, err := readGrid(name, r)
 	if err != nil {
@@ -52,8 +51,8 @@ type grid struct {
 	points map[gridPoint]float64
 }
 
-// maxShare bounds the millicores of a profile: a thousand cores. A law is fitted by a search over the
-// shares, whose time grows with the greatest.
+// maxShare bounds the millicores of a profile: a thousand cores. FitLaw searches over the shares, so its time grows
+// with the greatest.
 const maxShare = 1_000_000
 
 type gridPoint struct {
@@ -61,7 +60,7 @@ type gridPoint struct {
 	size, share float64
 }
 
-// readGrid reads the file of [Parse], whose grid may have holes.
+// readGrid reads the file of [Parse]; points of the grid may be missing.
 func readGrid(name string, r io.Reader) (*grid, error) {
 	t, err := dataset.Open("gang: ", name, r)
 	if err != nil {
@@ -101,7 +100,7 @@ func (g *grid) add(row []string, index []int) error {
 	if v[2] <= 0 {
 		return t.Errorf("%s %v, want > 0", profileColumns[3], v[2])
 	}
-	p := gridPoint{task, v[0] + 0, v[1]} // + 0 makes one point of 0 and -0
+	p := gridPoint{task, v[0] + 0, v[1]} // + 0 turns -0 into 0, so that both are one point
 	if _, ok := g.points[p]; ok {
 		return t.Errorf("second row for %s", p)
 	}
@@ -148,7 +147,7 @@ func (g *grid) profile() (*Profile, error) {
 	return p, nil
 }
 
-// checkAxes reports an axis of the grid with too few points.
+// checkAxes returns an error if an axis of the grid has too few points.
 func (g *grid) checkAxes() error {
 	if len(g.points) == 0 {
 		return g.table.Errorf("no rows after the header")

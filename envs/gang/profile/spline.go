@@ -5,16 +5,15 @@ import "sort"
 // cubic holds the coefficients of a polynomial of degree 3, constant first.
 type cubic [4]float64
 
-// at evaluates the polynomial. The conversions forbid fused multiply-add, so that equal
-// inputs give equal bits, and so equal ties, on every architecture.
+// at evaluates the polynomial. The conversions prevent fused multiply-add, so that equal inputs give equal bits, and
+// thus equal ties, on every architecture.
 func (c *cubic) at(u float64) float64 {
 	return float64(float64(float64(float64(float64(c[3]*u)+c[2])*u)+c[1])*u) + c[0]
 }
 
-// notAKnot writes to dst, one cubic for each of the n-1 intervals, the interpolating cubic
-// spline through (x[i], y[i]) whose third derivative is continuous at the second and the
-// last but one knot. The argument of cubic i is the distance from x[i]. n is at least 4, x
-// ascends strictly, and work has room for 2n values.
+// notAKnot writes to dst, one cubic for each of the n-1 intervals, the interpolating cubic spline through (x[i], y[i])
+// whose third derivative is continuous at the second and the second last knot. The argument of cubic i is the distance
+// from x[i]. n is at least 4, x ascends strictly, and work has room for 2n values.
 //
 // Source: de Boor, "A Practical Guide to Splines", chapter IV, "not-a-knot".
 func notAKnot(dst []cubic, x, y, work []float64) {
@@ -125,7 +124,7 @@ func locate(knots []float64, v float64) (i int, u float64) {
 	if v >= knots[last] {
 		return last - 1, knots[last] - knots[last-1]
 	}
-	// Exact for the usual uniform grid up to rounding, which the comparisons repair.
+	// Exact for the usual uniform grid up to rounding, which the comparisons correct.
 	i = int((v - knots[0]) / (knots[last] - knots[0]) * float64(last))
 	i = min(i, last-1)
 	if v < knots[i] || v >= knots[i+1] {

@@ -6,22 +6,21 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
 )
 
-// Compatible is the environment of Kube_Gang_Scheduling (E. Wang, 2021) without its state:
-// an agent that decides at each step whether to keep the configuration, action 0, or to
-// change to Instance.Config(t, action). It differs from a sound environment in that
-// observations leave the box [0, 1] that they are declared in.
+// Compatible is the environment of Kube_Gang_Scheduling (E. Wang, 2021) without its state. An agent decides at each
+// step whether to keep the configuration, action 0, or to change to Instance.Config(t, action). Unlike in a sound
+// environment, observations can leave their declared box [0, 1].
 type Compatible struct {
-	Actions       int     // number of actions, the longest window and one more; default 4
+	Actions       int     // number of actions: the longest window and one more; default 4
 	Columns       int     // predicted supersteps in an observation; default 6
 	Low, High     float64 // durations in seconds that map to 0 and 1; default 75 and 150
 	DefaultReward float64 // seconds added to each step's reward; default 0
-	Penalty       float64 // seconds that a reconfiguration costs, in the first step too; default 15
+	Penalty       float64 // seconds that a reconfiguration costs, also in the first step; default 15
 	First         int     // step of the trace that an episode begins at; default 200
 	Steps         int     // steps of an episode; default 400
 }
 
-// Validate reports whether an instance has what an episode needs: the table for its
-// windows and columns, and a step after the last, which is observed but not executed.
+// Validate returns an error if an instance lacks something that an episode needs: the table for its windows and
+// columns, and a step after the last, which is observed but not executed.
 func (c *Compatible) Validate(in *planner.Instance) error {
 	switch {
 	case c.Actions < 1 || c.Actions-1 > in.Windows():

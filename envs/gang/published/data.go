@@ -24,8 +24,8 @@ var Tasks = []struct{ Task, Series string }{
 	{"zero", "ambient_temperature_system_failure_3"},
 }
 
-// SeriesNames returns the given series. If none is given, it returns those of Tasks if all of them are in
-// dir, or else all that are there.
+// SeriesNames returns the given series. If none is given, it returns those of Tasks if all of them are in dir, or else
+// all series in dir.
 func SeriesNames(dir string, given []string) ([]string, error) {
 	if len(given) > 0 {
 		return given, nil
@@ -110,9 +110,8 @@ func readTask(dir, name string) (forecast, actual *series.Rows, err error) {
 	return forecast, actual, err
 }
 
-// NewTrace joins scaled rows, one table for each task, to a trace. The planner sees
-// planned; executed are the first columns of truth. All tables must have equally many rows,
-// and those of planned equally many columns.
+// NewTrace joins scaled rows, one table for each task, to a trace. Planners see planned; executed sizes are the first
+// columns of truth. All tables must have equally many rows, and those of planned equally many columns.
 func NewTrace(planned, truth []*series.Rows) (*planner.Trace, error) {
 	if len(planned) == 0 || len(planned) != len(truth) {
 		return nil, fmt.Errorf("gang: %d planned and %d true tables, want one of each for every task", len(planned), len(truth))

@@ -15,7 +15,7 @@ import (
 const (
 	ModeForecast = "forecast" // planners see forecasts
 	ModeActual   = "actual"   // planners see the true sizes
-	ModeAny      = "any"      // the controller looks at no planned size
+	ModeAny      = "any"      // the controller uses no predicted size
 )
 
 // Case is one run over the dataset.
@@ -28,10 +28,9 @@ type Case struct {
 	Steps      int     `json:"steps"`      // supersteps from the first, 1 … 1000; default 400
 }
 
-// DefaultCases returns the runs whose results are published: the static windows and the
-// dynamic MPC of Kube_Gang_Scheduling (E. Wang, 2021), whose perfect-knowledge MPC was run
-// with λ = 1.0, and the horizons of both dynamic controllers in its fork
-// Kube_Gang_Scheduling-main (K. C. R. Chitta).
+// DefaultCases returns the runs with published results: the static windows and the dynamic MPC of Kube_Gang_Scheduling
+// (E. Wang, 2021), which ran its perfect-knowledge MPC with λ = 1.0, and the horizons of both dynamic controllers in
+// its fork Kube_Gang_Scheduling-main (K. C. R. Chitta).
 func DefaultCases() []Case {
 	c := func(mode, controller string, window int, lambda float64) Case {
 		return Case{mode, controller, window, lambda, planner.DefaultPenalty, 400}
@@ -57,7 +56,7 @@ type Result struct {
 	Duration      float64  `json:"duration"`       // seconds, without penalties
 	Checkpoints   int      `json:"checkpoints"`    // reconfigurations after the first step
 	Total         float64  `json:"total"`          // seconds, with penalties
-	Published     *float64 `json:"published"`      // nil where no total is published
+	Published     *float64 `json:"published"`      // nil if no total is published
 	RelativeError *float64 `json:"relative_error"` // |Total − Published| / Published
 }
 
@@ -103,7 +102,7 @@ func Reproduce(dir string, cases ...Case) ([]Result, error) {
 	return results, nil
 }
 
-// normal returns the case with the settings that its controller does not use at zero.
+// normal returns the case with zeros for the settings that its controller does not use.
 func (c Case) normal() Case {
 	switch c.Controller {
 	case planner.ControllerStatic:

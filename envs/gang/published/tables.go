@@ -13,8 +13,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/planner"
 )
 
-// publishedFile is a table of results with the rows' controllers by prefix of the first
-// field; what follows the prefix is the window.
+// publishedFile is a table of results. It gives the controller of a row by the prefix of the first field; the rest of
+// the field is the window.
 type publishedFile struct {
 	name  string
 	mode  string
@@ -24,9 +24,9 @@ type publishedFile struct {
 
 type publishedRow struct {
 	prefix     string
-	mode       string // in place of the file's, where not empty
+	mode       string // overrides the file's, if not empty
 	controller string
-	window     int // in place of the field's rest, where not 0
+	window     int // overrides the rest of the field, if not 0
 	lambda     float64
 }
 
@@ -49,17 +49,15 @@ var publishedFiles = []publishedFile{
 	}},
 }
 
-// publishedFixes holds the checkpoints of published rows whose total contradicts their
-// duration. The row "Horizon size 7" of the fork's dynamic window repeats checkpoints and
-// total of the row "Horizon size 3" of its MPC; its duration belongs to 184 checkpoints,
-// as the rule that gives the nine other rows shows.
+// publishedFixes holds the checkpoints of published rows whose total contradicts their duration. The row "Horizon size
+// 7" of the fork's dynamic window repeats checkpoints and total of the row "Horizon size 3" of its MPC. Its duration
+// belongs to 184 checkpoints, by the formula that gives the nine other rows.
 var publishedFixes = map[Case]float64{
 	{ModeForecast, planner.ControllerDynamicWindow, 7, planner.DefaultLambda, planner.DefaultPenalty, 400}: 184,
 }
 
-// readPublished returns the published totals in seconds below dir: those of the tables of its folder published, if
-// there is one, and for cases of which no table is there, those that reference/totals.csv marks as
-// matching a published figure.
+// readPublished returns the published totals in seconds below dir: those of the tables in its folder published, if it
+// exists, and for cases without a table those that reference/totals.csv marks as equal to a published figure.
 func readPublished(dir string) (map[Case]float64, error) {
 	totals, err := dataset.ReadFile(filepath.Join(dir, "reference", "totals.csv"), parseReference)
 	if errors.Is(err, os.ErrNotExist) {
@@ -69,7 +67,7 @@ func readPublished(dir string) (map[Case]float64, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "published")); errors.Is(err, os.ErrNotExist) {
-		return totals, nil // a workload of the user's own, or a sample
+		return totals, nil // a user's own workload, or a sample
 	}
 	for _, file := range publishedFiles {
 		path := filepath.Join(dir, "published", file.name)
@@ -159,7 +157,7 @@ func parseReference(name string, r io.Reader) (map[Case]float64, error) {
 		var v [5]float64
 		for i, name := range names {
 			if row[index[i+3]] == "" {
-				continue // a λ where the controller has none
+				continue // a λ for a controller that has none
 			}
 			if v[i], err = t.Number(name, row[index[i+3]]); err != nil {
 				return nil, err

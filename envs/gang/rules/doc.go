@@ -1,3 +1,2 @@
-// Package rules makes baselines of the planners of package planner, for the environments of
-// bulk-synchronous jobs.
+// Package rules turns the planners of package planner into baselines of the environments of bulk-synchronous jobs.
 package rules

@@ -63,7 +63,7 @@ type onlineParameters struct {
 	Share             float64 `opt:"share" doc:"… of the exponent of its shares" range:"0.05,1,log"`
 }
 
-// learning returns dynamic_mpc_online, which refines the profile by the durations that it observes.
+// learning returns dynamic_mpc_online, which refines the profile from observed durations.
 func learning() []envs.Baseline {
 	prior := online.DefaultConfig()
 	defaults := onlineParameters{

@@ -47,8 +47,8 @@ func (p committedParameters) plan() func(envs.Task) (envs.Policy, error) {
 	})
 }
 
-// horizonControl returns the controllers with a switching cost of the literature on online optimization; see
-// package planner for the sources.
+// horizonControl returns the controllers from the literature on online optimization with switching costs; package
+// planner names the sources.
 func horizonControl() []envs.Baseline {
 	rhc := envs.Parametric(envs.Baseline{Name: "rhc", Doc: "Receding horizon control: plans the next supersteps at every step, and takes the plan's first."},
 		receding, func(p recedingParameters) func(envs.Task) (envs.Policy, error) {

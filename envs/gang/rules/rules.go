@@ -13,24 +13,24 @@ import (
 // A Job is an environment in which a planner decides.
 type Job interface {
 	Instance() *planner.Instance // of the running episode
-	Episode() planner.Episode    // whose penalty may change from step to step
-	Step() int                   // of the trace, that is executed next
+	Episode() planner.Episode    // the penalty may change from step to step
+	Step() int                   // the next step of the trace
 	Levels() []uint16            // in force
-	Last() Superstep             // the outcome of the superstep before
+	Last() Superstep             // outcome of the previous superstep
 	Windows() int                // longest window that an action names
-	Plan(levels []uint16)        // sets the configuration to change to in the next step, whatever its action
+	Plan(levels []uint16)        // sets the configuration of the next step, regardless of the action
 }
 
 // Superstep is the outcome of a superstep.
 type Superstep struct {
-	Replanned bool      // the shares were planned again before it
+	Replanned bool      // the shares were re-planned before it
 	Changed   int       // tasks with changed shares
 	Penalty   float64   // seconds that the plan cost
 	Durations []float64 // true seconds of each task; valid until the next step
 }
 
-// A Follower is an environment that decides in another way than the [Job] whose superstep it executes.
-// Planners decide in its place.
+// A Follower is an environment whose own actions do not set the configuration, such as k8s/GangForecast-v0. Before each
+// superstep of its [Job], a planner decides in place of the environment.
 type Follower interface {
 	Dynamics() Job
 	Due() bool            // the next action is followed by a superstep
@@ -38,8 +38,8 @@ type Follower interface {
 	Keep()                // keeps the configuration
 }
 
-// Baselines returns the planners as baselines. A configuration that no action names is set by [Job.Plan],
-// beside action 0, so that every planner plays undiminished.
+// Baselines returns the planners as baselines. If no action names a configuration, a baseline sets it by [Job.Plan] and
+// takes action 0, so that no planner is restricted.
 func Baselines() []envs.Baseline { return slices.Clone(baselines) }
 
 var baselines = slices.Concat(fixed(), dynamic(), learning(), horizonControl(), oracles())
@@ -59,14 +59,13 @@ func fixed() []envs.Baseline {
 	return list
 }
 
-// planBy returns the maker of the policy that follows a planner, which is made for each
-// episode.
+// planBy returns a function that makes the policy of a planner. The policy makes a new planner for each episode.
 func planBy(cfg planner.Config) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) { return follow(cfg, task, nil) }
 }
 
-// follow returns the policy that follows a planner. observe, unless nil, is called before each decision; first
-// is true at the first of an episode.
+// follow returns the policy that follows a planner. It calls observe, unless nil, before each decision; first is true
+// at the first decision of an episode.
 func follow(cfg planner.Config, task envs.Task, observe func(j Job, first bool) error) (envs.Policy, error) {
 	t, _ := task.(Job)
 	follower, _ := task.(Follower)

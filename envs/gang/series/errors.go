@@ -11,28 +11,28 @@ import (
 	"strconv"
 )
 
-// ForecastError measures the forecasts of a series. Element h of an array is of the forecasts h+1
-// steps ahead of the last known value: a plan made at step t uses those of t (h = 0), t+1, ….
+// ForecastError measures the forecasts of a series. Element h of an array is about forecasts h+1 steps after the last
+// known value: a plan made at step t uses those of t (h = 0), t+1, ….
 type ForecastError struct {
-	Series     string      `json:"series"` // its file's name or, of generated ones, their law
+	Series     string      `json:"series"` // name of its file, or the law of generated series
 	Count      int         `json:"count"`  // series of that name
 	Forecaster string      `json:"forecaster"`
 	Fits       []Predictor `json:"fits,omitempty"` // of seasonal: the fit to each series
-	Steps      int         `json:"steps"`          // at which it forecast, of all series together
-	RMSE       []float64   `json:"rmse"`           // in workload sizes, as planners see them and supersteps execute them
+	Steps      int         `json:"steps"`          // steps with a forecast, of all series together
+	RMSE       []float64   `json:"rmse"`           // in workload sizes
 	MAE        []float64   `json:"mae"`            // likewise
 	Bias       []float64   `json:"bias"`           // likewise: mean of forecast less truth
 	RMSERaw    []float64   `json:"rmse_raw"`       // in units of the series
 }
 
-// Names of two further forecasts for comparison: the values of a day ago, and of a week ago.
+// Names of two more forecasts for comparison: the values a day ago, and a week ago.
 const (
 	PreviousDay  = "previous_day"
 	PreviousWeek = "previous_week"
 )
 
-// ReadForecasts reads a file of forecasts for s, which must reach [ForecastColumns] steps ahead. It
-// ignores a file that does not exist.
+// ReadForecasts reads a file of forecasts for s, which must have [ForecastColumns] steps each. It ignores a missing
+// file.
 func (s *Raw) ReadForecasts(path string) (err error) {
 	s.File, err = ReadForecasts(path, ForecastRows)
 	switch {
@@ -62,8 +62,8 @@ func (e *Errors) Results() []ForecastError {
 	return results
 }
 
-// Add adds the errors of the forecasters of a series, in the held-out part or the training part, to
-// those of its name and theirs.
+// Add adds the forecast errors of a series, in the held-out part or the training part, to those of the same series name
+// and forecaster.
 func (e *Errors) Add(s *Scaled, heldOut bool) {
 	type named struct {
 		name string
@@ -73,7 +73,7 @@ func (e *Errors) Add(s *Scaled, heldOut bool) {
 		{Seasonal, s.Forecaster},
 		{Persistence, Forecaster{Kind: Persistence}},
 	}
-	if weekly := FitPredictor(s.Values[:s.Train], s.Day, true); 14*s.Day == s.Train { // elsewhere it is seasonal
+	if weekly := FitPredictor(s.Values[:s.Train], s.Day, true); 14*s.Day == s.Train { // otherwise it equals seasonal
 		candidates = append(candidates, named{Weekly, Forecaster{Kind: Weekly, Predictor: weekly}})
 	}
 	first, end := 1, s.Train
@@ -135,8 +135,8 @@ func (e *errorSums) result() ForecastError {
 	return e.ForecastError
 }
 
-// An ErrorCurve is the root mean square error of a forecaster over several series. Element h of an array is
-// of the forecasts h+1 steps ahead, in workload sizes.
+// An ErrorCurve is the root mean square error of a forecaster over several series, in workload sizes. Element h of an
+// array is about forecasts h+1 steps ahead.
 type ErrorCurve struct {
 	Forecaster      string
 	Mean, Low, High []float64 // over the series

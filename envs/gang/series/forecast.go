@@ -5,12 +5,11 @@ import (
 	"math"
 )
 
-// Names of the forecasters, which predict at step t the values of t, t+1, … from those before
-// t.
+// Names of the forecasters. At step t they predict the values of t, t+1, … from the earlier values.
 const (
-	Seasonal    = "seasonal"    // the value of a day or a week ago, plus a fading part of the present deviation
-	Weekly      = "weekly"      // Seasonal, which also tries a week where the training part has just two, as half-hourly generated series do
-	Persistence = "persistence" // the last value
+	Seasonal    = "seasonal"    // the value of a day or a week ago, plus a fading part of the current deviation
+	Weekly      = "weekly"      // Seasonal that also tries a week if the training part has just two, as half-hourly generated series do
+	Persistence = "persistence" // Seasonal that also tries a week if the training part has just two, as half-hourly series have
 	Perfect     = "perfect"     // the true values
 	FromFile    = "file"        // the predictions of a file
 )
@@ -27,13 +26,12 @@ type Raw struct {
 // step t+h, with the least m that reaches back before t. A Period of 0 repeats the last value.
 type Predictor struct {
 	Period int     `json:"period"` // steps
-	Fade   float64 `json:"fade"`   // part of a deviation that remains a step later, 0 to 1
+	Fade   float64 `json:"fade"`   // part of a deviation that remains one step later, 0 to 1
 }
 
-// FitPredictor chooses the period and the fading of the seasonal forecaster that have the least
-// squared error over values, which are to be training data, for the next ten steps. day is the steps of
-// a day, or 0. A period is tried where values hold more than two of it; with twoWeeks two of a week are enough.
-// Repeating the last value is among the choices.
+// FitPredictor chooses the period and the fading of the seasonal forecaster with the least squared error over the next
+// ten steps of values, which must be training data. day is the steps of a day, or 0. FitPredictor tries a period if
+// values hold more than two of it; with twoWeeks, two weeks are enough. Repeating the last value is one of the choices.
 func FitPredictor(values []float64, day int, twoWeeks bool) Predictor {
 	candidates := []Predictor{{}}
 	for _, period := range []int{day, 7 * day} {
@@ -41,7 +39,7 @@ func FitPredictor(values []float64, day int, twoWeeks bool) Predictor {
 			candidates = append(candidates, Predictor{period, fitFade(values, period)})
 		}
 	}
-	first := candidates[len(candidates)-1].History() // the longest: all are compared on the same steps
+	first := candidates[len(candidates)-1].History() // the longest, so that all are compared on the same steps
 	best, bestErr := Predictor{}, math.Inf(1)
 	for _, p := range candidates {
 		if e := p.error(values, first); e < bestErr {
@@ -65,8 +63,8 @@ func fitFade(values []float64, period int) float64 {
 	return min(max(xy/xx, 0), 1)
 }
 
-// fitHorizon is the number of steps ahead over which forecasters are compared; every
-// fitStride-th step is a sample, which is enough to choose among three.
+// fitHorizon is the number of steps ahead over which forecasters are compared. Every fitStride-th step is a sample,
+// which is enough to choose among three.
 const fitHorizon, fitStride = 10, 5
 
 // error returns the mean squared error over the steps from first on.
@@ -112,7 +110,7 @@ type Forecaster struct {
 	Predictor        // of Seasonal and Persistence
 }
 
-// newForecaster makes the forecaster of that kind, fitted to the first train values.
+// newForecaster makes a forecaster of a kind, fitted to the first train values.
 func newForecaster(kind string, s Raw, train int) (Forecaster, error) {
 	f := Forecaster{Kind: kind}
 	switch kind {

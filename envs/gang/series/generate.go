@@ -5,13 +5,13 @@ import (
 	"math/rand/v2"
 )
 
-// A shape is the law of a generated series: a wave over the day, a factor for each day of the
-// week, and a disturbance that fades from step to step.
+// A shape is the model of a generated series: a wave over the day, a factor for each day of the week, and a disturbance
+// that fades from step to step.
 type shape struct {
 	day     int     // steps of a day
 	weekly  bool    // days of the week differ
 	square  bool    // the wave is on or off
-	spread  float64 // of the disturbance, against the wave's height of 1
+	spread  float64 // standard deviation of the disturbance, relative to the wave's height of 1
 	persist float64 // its correlation from one step to the next, in [0, 1)
 	drift   float64 // of a random walk with slow return to 0, per step
 }
@@ -29,8 +29,8 @@ var shapes = []struct {
 	{shape{day: 24, spread: 0.12, persist: 0.85, drift: 0.03}, 3},
 }
 
-// GeneratedHistory is the number of steps before an episode on which scalers and forecasters
-// are fitted: two weeks of the shape with the most steps in a week that has a weekly rhythm.
+// GeneratedHistory is the number of steps before an episode that scalers and forecasters are fitted on: two weeks of
+// the shape with a weekly rhythm.
 const GeneratedHistory = 2 * 7 * 48
 
 // Generate draws a series of n steps.
@@ -48,7 +48,7 @@ func Generate(rng *rand.Rand, n int) Raw {
 	}
 	noise := s.spread * math.Sqrt(1-s.persist*s.persist)
 	disturbance, walk := s.spread*rng.NormFloat64(), 0.0
-	wave := make([]float64, s.day) // it repeats every day
+	wave := make([]float64, s.day) // repeats every day
 	for t := range wave {
 		wave[t] = s.wave(t, second, shift)
 	}

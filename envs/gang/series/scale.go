@@ -12,11 +12,11 @@ type Scaled struct {
 	Forecaster Forecaster
 	Train      int        // rows of the training part, the first ones
 	low, high  float64    // extremes of the training part
-	sizes      [2]float64 // to which they are mapped
+	sizes      [2]float64 // that the scaler maps them to
 }
 
-// StepsPerDay returns the number of samples in a day by the usual interval between them, or 0
-// if that is not a part of a day.
+// StepsPerDay returns the number of samples in a day by the usual interval between them, or 0 if a day is not a
+// multiple of it.
 func (s *Series) StepsPerDay() int {
 	var gaps []time.Duration
 	for i := 1; i < len(s.Times); i++ {
@@ -53,7 +53,7 @@ func (s *Scaled) Before(row, n int) []float64 {
 	return sizes
 }
 
-// Size maps a value to a workload size, within the range that was seen in training.
+// Size maps a value to a workload size, within the range of the training part.
 func (s *Scaled) Size(v float64) float64 {
 	low, high := s.sizes[0], s.sizes[1]
 	return min(max(low+(v-s.low)*(high-low)/(s.high-s.low), low), high)

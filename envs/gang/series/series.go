@@ -12,9 +12,9 @@ import (
 
 // Constants of the forecasts of Kube_Gang_Scheduling (E. Wang, 2021).
 const (
-	seriesCap       = 5000 // rows of a series that are read at most
+	seriesCap       = 5000 // maximum number of rows that are read
 	ForecastRows    = 1000 // steps with a forecast: the last ones of a series
-	ForecastColumns = 20   // steps that a forecast looks ahead, the present one included
+	ForecastColumns = 20   // steps of a forecast, including the current one
 	MinSize         = 10.0 // least workload size after scaling
 	MaxSize         = 50.0 // greatest
 )
@@ -34,8 +34,7 @@ type Series struct {
 	Lines  []int // of the file
 }
 
-// Holes describes the places of missing rows, by the usual interval between times; it is empty if
-// none is missing.
+// Holes describes missing rows, by the usual interval between times; it is empty if no row is missing.
 func (s *Series) Holes() string {
 	seconds := make([]float64, len(s.Times))
 	for i, at := range s.Times {
@@ -50,10 +49,9 @@ func Read(path string, minRows int) (*Series, error) {
 	return dataset.ReadFile(path, func(name string, r io.Reader) (*Series, error) { return Parse(name, r, minRows) })
 }
 
-// Parse reads a series of at least minRows rows from CSV with the columns timestamp,
-// as "2006-01-02 15:04:05", and value, the format of the Numenta Anomaly Benchmark.
-// Timestamps must ascend strictly. Errors name the file, which name stands for, and the
-// line.
+// Parse reads a series of at least minRows rows from CSV with the columns timestamp, as "2006-01-02 15:04:05", and
+// value, the format of the Numenta Anomaly Benchmark. Timestamps must ascend strictly. Errors contain name, for the
+// file, and the line.
 func Parse(name string, r io.Reader, minRows int) (*Series, error) {
 	t, err := dataset.Open("gang: ", name, r)
 	if err != nil {
@@ -106,9 +104,8 @@ func ReadForecasts(path string, minRows int) (*Rows, error) {
 	return dataset.ReadFile(path, func(name string, r io.Reader) (*Rows, error) { return ParseForecasts(name, r, minRows) })
 }
 
-// ParseForecasts reads at least minRows rows of forecasts from CSV with the header
-// "# t, t+1, t+2, …". Row t holds the values predicted for t, t+1, … just before t. Errors
-// name the file, which name stands for, and the line.
+// ParseForecasts reads at least minRows rows of forecasts from CSV with the header "# t, t+1, t+2, …". Row t holds the
+// values predicted for t, t+1, … just before t. Errors contain name, for the file, and the line.
 func ParseForecasts(name string, r io.Reader, minRows int) (*Rows, error) {
 	t, err := dataset.Open("gang: ", name, r)
 	if err != nil {
@@ -164,7 +161,7 @@ func (r *Rows) WriteForecasts(w io.Writer) error {
 	return out.Flush() // reports the first error
 }
 
-// Truth returns the true values of rows steps from first on, as forecasts of them would be written.
+// Truth returns the true values of rows steps from first on, in the layout of forecasts.
 func Truth(values []float64, first, rows, columns int) *Rows {
 	r := &Rows{Columns: columns}
 	for i := range rows {
@@ -173,13 +170,12 @@ func Truth(values []float64, first, rows, columns int) *Rows {
 	return r
 }
 
-// Used returns the values of s that count: the first 5000.
+// Used returns the values of s that environments use: the first 5000.
 func (s *Series) Used() []float64 { return s.Values[:min(len(s.Values), seriesCap)] }
 
-// Actual returns the true values of each step of the forecasts made for s: row i holds the
-// values of the steps i … i+19 of the last 1000 for which 20 are known, out of the first
-// 5000 of the series. Like the earlier project's files it has values of float32 with six
-// decimals.
+// Actual returns the true values of each step of the forecasts made for s. It considers the first 5000 values of the
+// series: row i holds the values of steps i … i+19 among the last 1000 steps for which 20 values are known. Like the
+// earlier project's files it has float32 values with six decimals.
 func (s *Series) Actual() (*Rows, error) {
 	const span = ForecastRows + ForecastColumns - 1
 	values := s.Used()
@@ -201,9 +197,9 @@ func (s *Series) Actual() (*Rows, error) {
 
 // Scale returns the rows mapped, each column by its own extremes, to sizes in [10, 50].
 //
-// This is the scaling of Kube_Gang_Scheduling (E. Wang, 2021). It looks ahead over all rows
-// and stretches forecasts by extremes other than the truth's, so it is fit for reproducing
-// that project's results and not for new experiments.
+// This is the scaling of Kube_Gang_Scheduling (E. Wang, 2021). It uses all rows, including future ones, and stretches
+// forecasts by extremes other than the truth's. Use it to reproduce the results of that project, not for new
+// experiments.
 func (r *Rows) Scale() (*Rows, error) {
 	scaled := &Rows{Name: r.Name, Columns: r.Columns, Values: make([]float64, len(r.Values))}
 	for h := range r.Columns {

@@ -1,5 +1,5 @@
-// Command asm generates the kernels of package planner for AVX-512. Each lane is a step of the
-// trace and makes the operations of Allocator.Configure in their order, so that the bits are the same.
+// Command asm generates the AVX-512 kernels of package planner. Each lane is a step of the trace and performs the
+// operations of Allocator.Configure in their order, so that the bits are equal.
 package main
 
 import (
@@ -17,7 +17,7 @@ const (
 )
 
 func main() {
-	ConstraintExpr("!purego") // the names of the files say amd64
+	ConstraintExpr("!purego") // the names of the files contain amd64
 	tabulate()
 	configure("configureAVX512", 0)
 	configure("configure1AVX512", 1)
@@ -94,8 +94,8 @@ const (
 
 func (a area) column(j int) Mem { return a.at.Offset(columns + j*columnSize) }
 
-// configure generates the resource configuration algorithm for windows at once: each is a chain of instructions that
-// wait for another, so that together they take little longer than the longest.
+// configure generates the resource configuration algorithm for several windows at once. Each window is a chain of
+// dependent instructions, so that all together take little longer than the longest.
 func configure(name string, windows ...int) {
 	TEXT(name, NOSPLIT, "func(state *float64, discount *float64, table *float64, stride, last, window, increments int)")
 	Pragma("noescape")
@@ -212,7 +212,7 @@ func (k *kernel) each(a area, f func(at Mem, j int, p reg.GPVirtual), walk reg.G
 // less is the predicate a < b of comparisons, false for NaN.
 var less = U8(0x11)
 
-// rescan finds the slowest task of a column, of equal ones the first, and its gain, by a tree of comparisons.
+// rescan finds the slowest task of a column, the first of equal ones, and its gain, by a tree of comparisons.
 func (k *kernel) rescan(at, discount Mem) {
 	type best struct{ now, next, task reg.VecVirtual }
 	pair := func(i int) best {
@@ -244,7 +244,7 @@ func (k *kernel) rescan(at, discount Mem) {
 	VMOVUPD(b.next, at.Offset(gain))
 }
 
-// choose returns the task with the largest sum of gains in each lane, of equal ones the first.
+// choose returns the task with the largest sum of gains in each lane, the first of equal ones.
 func (k *kernel) choose(a area) reg.VecVirtual {
 	chosen := ZMM()
 	VMOVDQU64(a.column(0).Offset(bottleneck), chosen)
@@ -270,7 +270,7 @@ func (k *kernel) choose(a area) reg.VecVirtual {
 	return chosen
 }
 
-// sum returns the sum of the gains of the task that is the slowest of a column, and the task.
+// sum returns the slowest task of a column and the sum of that task's gains.
 func (k *kernel) sum(a area, at Mem) (s, task reg.VecVirtual) {
 	s, task = ZMM(), ZMM()
 	VMOVDQA64(k.task[0], s) // 0
@@ -313,7 +313,7 @@ func (k *kernel) chooseOf3(a area, chosen reg.VecVirtual) {
 	VMOVDQA64(task[2], above, chosen)
 }
 
-// give gives an increment to the chosen task of each lane, and returns where a column of the table has its duration at
+// give adds an increment to the chosen task of each lane, and returns where a column of the table has its duration at
 // the level above.
 func (k *kernel) give(a area, chosen reg.VecVirtual) reg.VecVirtual {
 	all, level, one := ZMM(), ZMM(), ZMM()
@@ -332,7 +332,7 @@ func (k *kernel) give(a area, chosen reg.VecVirtual) reg.VecVirtual {
 	return level
 }
 
-// move brings the chosen tasks to their level in all columns.
+// move updates the chosen tasks to their level in all columns.
 func (k *kernel) move(a area, chosen, index reg.VecVirtual) {
 	gather := func(p reg.GPVirtual) reg.VecVirtual {
 		all, v := K(), ZMM()
