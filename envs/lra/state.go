@@ -5,13 +5,13 @@ import "fmt"
 // Sizes of the problem.
 const (
 	NumApps   = 7    // applications
-	MaxSlots  = 8    // containers that a node has room for
+	MaxSlots  = 8    // capacity of a node in containers
 	NumStates = 6435 // multisets of at most MaxSlots containers of NumApps applications: C(15, 7)
 )
 
-// Apps are the names of the applications in the order of every count: an in-memory store, a
-// model server that reads from it, checksums, a key-value store under two loads, the detection
-// of scenes in videos, and the enlargement of images, which reads from the first too.
+// Apps are the names of the applications in the order of every count: an in-memory store, a model server that reads
+// from it, checksums, a key-value store under two loads, scene detection in videos, and image super-resolution, which
+// also reads from the store.
 var Apps = [NumApps]string{"redis", "mms", "ckm", "ycsba", "ycsbb", "scd", "isr"}
 
 // Store is the application that others read from.
@@ -34,7 +34,7 @@ func (c Counts) Total() int {
 // of their counts.
 type State int16
 
-// NoState is returned by [State.Add] and [State.Remove] where there is no such state.
+// NoState is returned by [State.Add] and [State.Remove] if there is no such state.
 const NoState State = -1
 
 var (
@@ -66,7 +66,7 @@ func init() {
 	}
 }
 
-// enumerate enters all states with the counts of c before app and left containers after it.
+// enumerate adds all states with the counts of c before app and left containers from app on.
 func enumerate(c Counts, app, left int) {
 	if app == NumApps-1 {
 		c[app] = left
@@ -101,5 +101,5 @@ func (s State) Total() int { return int(stateTotal[s]) }
 // Add returns the state with one more container of app, or [NoState] if s is full.
 func (s State) Add(app int) State { return stateNext[s][app] }
 
-// Remove returns the state with one container of app less, or [NoState] if s has none.
+// Remove returns the state without one container of app, or [NoState] if s has none.
 func (s State) Remove(app int) State { return statePrev[s][app] }

@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// A Table is the simulator: the throughput of each container of a node in each [State]. Nodes do
-// not affect one another, so that nothing else matters. A Table in use is read-only.
+// A Table is the simulator: the throughput of each container of a node in each [State]. Nodes do not affect one
+// another, so nothing else matters. A Table in use is read-only.
 type Table struct {
-	// RPS holds the throughput of one container of each application, as a multiple of that alone on
-	// a node; 0 where the state has none.
+	// RPS holds the throughput of one container of each application, as a multiple of its throughput alone on a node; 0
+	// if the state has none.
 	RPS [NumStates][NumApps]float64
 	// Total holds the throughput of all containers of a node.
 	Total [NumStates]float64
 }
 
-// NewTable returns the table with the given throughputs; it asks for those of present applications
-// only. It returns an error for a throughput that is negative or not finite.
+// NewTable returns the table with the throughputs that rps returns; it calls rps only for applications that the state
+// has. A negative or non-finite throughput is an error.
 func NewTable(rps func(s State, app int) float64) (*Table, error) {
 	t := &Table{}
 	for s := range State(NumStates) {
@@ -35,8 +35,7 @@ func NewTable(rps func(s State, app int) float64) (*Table, error) {
 	return t, nil
 }
 
-// Gain returns by how much the throughput of a node in state s grows with one more container of
-// app; s must not be full.
+// Gain returns how much one more container of app adds to the throughput of a node in state s, which must not be full.
 func (t *Table) Gain(s State, app int) float64 { return t.Total[s.Add(app)] - t.Total[s] }
 
 // SLO returns how many containers of state s achieve at least threshold.

@@ -49,7 +49,7 @@ func ReadConstraintsFile(path string) ([]interference.Constraint, error) {
 
 const constraintHeader = "app_s,app_c,less_or_lager,threshold"
 
-// WriteConstraints writes what [ReadConstraints] reads, byte for byte as the artefact does.
+// WriteConstraints writes the format of [ReadConstraints], byte for byte as the artefact does.
 func WriteConstraints(w io.Writer, all []interference.Constraint) error {
 	var b strings.Builder
 	b.WriteString(constraintHeader + "\n")
@@ -64,8 +64,8 @@ func WriteConstraints(w io.Writer, all []interference.Constraint) error {
 	return err
 }
 
-// WriteCurves writes the curves of constraints, byte for byte as the artefact does: numbers in
-// their shortest form that is exact, with ".0" where they are whole.
+// WriteCurves writes the curves of constraints, byte for byte as the artefact does: numbers in their shortest exact
+// form, with ".0" if they are whole.
 func WriteCurves(w io.Writer, all []interference.Constraint) error {
 	var b strings.Builder
 	b.WriteString("0,1,2,3,4,5,6,7\n")
@@ -89,8 +89,8 @@ func WriteCurves(w io.Writer, all []interference.Constraint) error {
 // pairHeader are the columns of the published files.
 var pairHeader = [lra.NumApps]string{"Redis-1", "MMS-1", "Checksum", "YCSB-A", "YCSB-B", "Scene-Detect", "ISR"}
 
-// ReadPairs reads the published pairwise profile: counts from one file, and from the same row
-// of the other the throughput of a container of each application.
+// ReadPairs reads the published pairwise profile: counts from one file, and from the same row of the other file the
+// throughput of a container of each application.
 func ReadPairs(countsName string, counts io.Reader, rpsName string, rps io.Reader) (interference.Pairs, error) {
 	a, err := newPairRows(countsName, counts)
 	if err != nil {

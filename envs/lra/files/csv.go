@@ -1,5 +1,5 @@
-// Package files reads and writes the files of applications that interfere: node tables, batches,
-// profiles and constraints, in the layouts of the Metis artefact.
+// Package files reads and writes the files of interfering applications: node tables, batches, profiles and constraints,
+// in the layouts of the Metis artefact.
 package files
 
 import (
@@ -15,14 +15,14 @@ import (
 // rows reads a CSV file with a header line.
 type rows struct{ *dataset.Table }
 
-// newRows reads the header line of r; name stands for r in messages.
+// newRows reads the header line of r; name stands for r in errors.
 func newRows(name string, r io.Reader) (rows, error) {
 	t := rows{dataset.NewTable("lra: ", name, r)}
 	return t, t.ReadHeader()
 }
 
-// columns returns the index of each application's column, whose name is prefix and the
-// application's; ok is false if there is none.
+// columns returns the index of each application's column, whose name is prefix followed by the application's; ok is
+// false if one is missing.
 func (t rows) columns(prefix string) (index [lra.NumApps]int, ok bool) {
 	for a, app := range lra.Apps {
 		if index[a] = slices.Index(t.Header, prefix+app); index[a] < 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
 
-// ReadProfile reads a profile: columns with the names of [lra.Apps], rps_ and those, and perhaps
-// rt50_ and rt99_ and those. Empty fields are 0. A state may be there more than once.
+// ReadProfile reads a profile. Its columns are the names of [lra.Apps], the same with the prefix rps_, and optionally
+// with rt50_ and rt99_. Empty fields are 0. A state may appear more than once.
 func ReadProfile(name string, r io.Reader) ([]throughput.Measurement, error) {
 	t, err := newRows(name, r)
 	if err != nil {
@@ -67,8 +67,8 @@ func ReadProfileFile(path string) ([]throughput.Measurement, error) {
 	return dataset.ReadFile(path, ReadProfile)
 }
 
-// WriteProfile writes what [ReadProfile] reads, with rt50_ and rt99_, measurement by measurement.
-// Fields of absent applications are empty.
+// WriteProfile writes the format of [ReadProfile], with rt50_ and rt99_, measurement by measurement. Fields of absent
+// applications are empty.
 func WriteProfile(w io.Writer, profile []throughput.Measurement) error {
 	return writeProfile(w, profile, "", "rps_", "rt50_", "rt99_")
 }
@@ -112,16 +112,16 @@ func writeProfile(w io.Writer, profile []throughput.Measurement, prefixes ...str
 	return c.Error()
 }
 
-// ReadProfileNPZ reads a profile in the published layout: arrays alloc and rps, and perhaps
-// rt_50 and rt_99, of shape (rows, applications), of which the first seven columns count. NaN is
-// 0. Arrays of pickled objects, as some published files have for rt_50 and rt_99, are refused.
+// ReadProfileNPZ reads a profile in the published layout: arrays alloc and rps, and optionally rt_50 and rt_99, of
+// shape (rows, applications); only the first seven columns count. NaN is 0. It rejects arrays of pickled objects, which
+// some published files have for rt_50 and rt_99.
 func ReadProfileNPZ(path string) ([]throughput.Measurement, error) {
 	all, _, err := readNPZ(path, false)
 	return all, err
 }
 
-// ReadThroughputsNPZ is [ReadProfileNPZ] for files whose rt_50 or rt_99 are pickled objects: it leaves them out, and returns
-// their names.
+// ReadThroughputsNPZ is [ReadProfileNPZ] for files whose rt_50 or rt_99 are pickled objects: it omits these arrays and
+// returns their names.
 func ReadThroughputsNPZ(path string) (profile []throughput.Measurement, left []string, err error) {
 	return readNPZ(path, true)
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// maxContainers is the most containers of one application in a batch.
+// maxContainers is the maximum number of containers of one application in a batch.
 const maxContainers = 1 << 20
 
-// totalTolerance is by how much node_total of a file may differ from the sum of its row: the
-// published tables are rounded to six digits, and eight containers add up.
+// totalTolerance is the permitted difference between node_total of a file and the sum of its row: published tables are
+// rounded to six digits, and eight containers add up.
 const totalTolerance = 1e-5
 
-// ReadTable reads a node table: a header with the names of [lra.Apps], rps_ and those, and
-// node_total, and one row for each of the 6,435 states, in any order. Where node_total is
-// there, it is taken as it stands; else it is the sum of the row. name stands for r in errors.
+// ReadTable reads a node table. Its header has the names of [lra.Apps], the same with the prefix rps_, and optionally
+// node_total. It has one row for each of the 6,435 states, in any order. Without node_total, the total is the sum of
+// the row. name stands for r in errors.
 func ReadTable(name string, r io.Reader) (*lra.Table, error) {
 	t, err := newRows(name, r)
 	if err != nil {
@@ -103,7 +103,7 @@ func (t rows) fill(table *lra.Table, s lra.State, row []string, rps [lra.NumApps
 // ReadTableFile is [ReadTable] for a file.
 func ReadTableFile(path string) (*lra.Table, error) { return dataset.ReadFile(path, ReadTable) }
 
-// ReadBatches reads batches: a header with the names of [lra.Apps] and a row for each batch.
+// ReadBatches reads batches: a header with the names of [lra.Apps], and a row for each batch.
 func ReadBatches(name string, r io.Reader) ([]lra.Counts, error) {
 	t, err := newRows(name, r)
 	if err != nil {
@@ -136,7 +136,7 @@ func ReadBatches(name string, r io.Reader) ([]lra.Counts, error) {
 // ReadBatchesFile is [ReadBatches] for a file.
 func ReadBatchesFile(path string) ([]lra.Counts, error) { return dataset.ReadFile(path, ReadBatches) }
 
-// WriteBatches writes what [ReadBatches] reads.
+// WriteBatches writes the format of [ReadBatches].
 func WriteBatches(w io.Writer, batches []lra.Counts) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, strings.Join(lra.Apps[:], ","))
@@ -152,7 +152,7 @@ func WriteBatches(w io.Writer, batches []lra.Counts) error {
 	return b.Flush()
 }
 
-// WriteTable writes what [ReadTable] reads, with six digits after the point, state by state.
+// WriteTable writes the format of [ReadTable], with six digits after the point, state by state.
 func WriteTable(w io.Writer, t *lra.Table) error {
 	b := bufio.NewWriter(w)
 	for _, prefix := range []string{"", "rps_"} {

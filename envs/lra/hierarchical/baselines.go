@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// divide wraps a choice of a sub-cluster as a policy.
+// divide makes a policy of a function that chooses a sub-cluster.
 func divide(start func(t *Task) func(app int) int) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)

@@ -1,10 +1,10 @@
-// Package hierarchical divides long-running containers among sub-clusters of 27 nodes, which a
-// frozen sub-scheduler fills: k8s/LRAHierarchical-v0.
+// Package hierarchical implements k8s/LRAHierarchical-v0: the agent divides long-running containers among sub-clusters
+// of 27 nodes, which a frozen sub-scheduler fills.
 //
 // # Action
 //
-// Discrete(nodes/27), the sub-cluster for the container, or with tree:true Discrete(3) down a tree.
-// The sub-scheduler fills the sub-clusters at the end. The mask permits what has room.
+// Discrete(nodes/27), the sub-cluster for the container, or with tree:true Discrete(3) down a tree. The sub-scheduler
+// fills the sub-clusters at the end. The mask permits the choices that have room.
 //
 // # Observation
 //
@@ -25,13 +25,12 @@
 //	15     slots in use, over all                                      0    1
 //	16     violations of restrictions left, over those permitted       0    1
 //
-// With more than one level there follows 1 for the level of the choice.
+// With more than one level, a one-hot vector of the level of the choice follows.
 //
 // # Reward
 //
-// The objective over the containers of the batch, all at the end (terminal, the default), or by how
-// much it grows as the sub-cluster is filled again after each choice (dense). Objectives are those
-// of package placement.
+// The objective over the containers of the batch: at the end (terminal, the default), or by its growth after each
+// choice, when the sub-cluster is filled again (dense). Objectives are those of package placement.
 //
 // # Start
 //

@@ -12,9 +12,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// Apply implements [envs.Task]: it goes down the tree by one level, and on the last gives the
-// container to the sub-cluster. If that is full the container is lost. After the last container
-// the sub-clusters are filled, and the pods bound.
+// Apply implements [envs.Task]. It goes down the tree by one level, and on the last level gives the container to the
+// sub-cluster. If the sub-cluster is full, the container is lost. After the last container, Apply fills the
+// sub-clusters and binds the pods.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	sub, ok := t.tree.Descend(int(action[0]))
 	if !ok {
@@ -36,7 +36,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	return envs.Outcome{Reward: reward, Terminated: end}, err
 }
 
-// fill lets the sub-scheduler fill a sub-cluster with its part.
+// fill lets the sub-scheduler fill a sub-cluster with its containers.
 func (t *Task) fill(sub int) error {
 	from, to := sub*subcluster.Nodes, (sub+1)*subcluster.Nodes
 	x := t.x[from:to]
@@ -66,7 +66,7 @@ func (t *Task) finish(ctx context.Context, c cluster.Cluster) error {
 		}
 	}
 	t.ops = t.ops[:0]
-	var node [lra.NumApps]int // where the next container of each application may go
+	var node [lra.NumApps]int // nodes that the next container of each application may be bound to
 	for pod, app := range t.queue {
 		if app == world.NoApp {
 			continue

@@ -24,7 +24,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// common returns the options as the world knows them.
+// common returns the options of package world.
 func (o *Options) common() world.Options {
 	w := world.DefaultOptions()
 	w.Table, w.Instances, w.Nodes, w.Containers, w.Order = o.Table, o.Instances, o.Nodes, o.Containers, o.Order

@@ -18,7 +18,7 @@ func (t *Task) view() *world.View {
 	}
 }
 
-// RenderANSI implements [envs.Renderer]: the nodes, empty until the end or, with dense rewards, as filled last.
+// RenderANSI implements [envs.Renderer]: the nodes, empty until the end or, with dense rewards, as last filled.
 func (t *Task) RenderANSI(*cluster.State) string { return t.view().Text() }
 
 // Grids implements [envs.Gridder].

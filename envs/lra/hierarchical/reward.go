@@ -7,9 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// pay returns the reward of giving a container to sub-cluster sub. With dense rewards it is by how
-// much the objective of sub grows, which is filled again; at the end, when all are filled, what the
-// objective has beyond the rewards so far.
+// pay returns the reward of giving a container to sub-cluster sub. With dense rewards it fills sub again and returns
+// the growth of its objective. At the end it fills all sub-clusters and returns the objective less the earlier rewards.
 func (t *Task) pay(ctx context.Context, c cluster.Cluster, sub int, end bool) (reward float64, err error) {
 	switch {
 	case end:

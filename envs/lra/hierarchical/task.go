@@ -26,9 +26,9 @@ type Task struct {
 	parts  []lra.Counts
 	totals []int
 
-	x      planner.Placement // as filled last
-	bound  planner.Placement // what pods are bound, at the end
-	values []float64         // objective of each sub-cluster by the score table, as filled last
+	x      planner.Placement // as last filled
+	bound  planner.Placement // the bound pods, at the end
+	values []float64         // objective of each sub-cluster by the score table, as last filled
 	earned float64           // rewards so far
 	tally  world.Tally       // of bound
 
@@ -50,7 +50,7 @@ func newTask(src *source) *Task {
 	return t
 }
 
-// Placement returns the state of each node as filled last, which the caller must not change.
+// Placement returns the state of each node as last filled, which the caller must not change.
 func (t *Task) Placement() planner.Placement { return t.x }
 
 // Spaces implements [envs.Task].
@@ -60,7 +60,7 @@ func (t *Task) Spaces() (obs, act space.Space) {
 
 const subSlots = subcluster.Nodes * lra.MaxSlots
 
-// Info implements [envs.InfoWriter]. Nothing is placed before the end.
+// Info implements [envs.InfoWriter]. No container is placed before the end.
 func (t *Task) Info(_ *cluster.State, dst []float64) { t.tally.Info(t.src.Source, dst) }
 
 // Bytes implements [envs.Sized].

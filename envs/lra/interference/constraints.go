@@ -1,5 +1,5 @@
-// Package interference derives from throughputs which applications should stand beside which: the
-// constraints of Medea and Paragon.
+// Package interference derives from throughputs which applications should or should not share a node: the constraints
+// of Medea and Paragon.
 package interference
 
 import (
@@ -9,14 +9,15 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// A Constraint says how many containers of application Other a node should have beside one of
-// Subject: at most Threshold, or with AtLeast at least so many. Source: the constraint
-// generation of the Metis artefact for its Medea and Paragon baselines (SC'20).
+// A Constraint limits the containers of application Other on a node with one of Subject: to at most Threshold or, with
+// AtLeast, at least Threshold.
+//
+// Source: the constraint generation of the Metis artefact for its Medea and Paragon baselines (SC'20).
 type Constraint struct {
 	Subject, Other int
 	AtLeast        bool
 	Threshold      int
-	Curve          [lra.MaxSlots]float64 // throughput of Subject beside 0 … 7 of Other, relative to that alone; zero if not known
+	Curve          [lra.MaxSlots]float64 // throughput of Subject beside 0 … 7 of Other, relative to that alone; zero if unknown
 }
 
 // Weight returns the cost of a violation in Medea: 1, but 2 for the store beside its readers.
@@ -27,16 +28,16 @@ func (c *Constraint) Weight() float64 {
 	return 1
 }
 
-// Limits of a constraint: by how much throughput must change to make one.
+// Limits of a constraint: the change of throughput that makes one.
 const (
 	leastSpread = 1.1
 	gainRatio   = 1.1
 	lossRatio   = 0.9
 )
 
-// Derive derives the constraints from throughputs: rps returns that of a container of
-// subject beside k of other. Of each curve whose extremes differ by more than 10 % it takes the
-// first k with a throughput more than 10 % above or below that alone.
+// Derive derives the constraints from throughputs: rps returns that of a container of subject beside k of other. It
+// considers curves whose extremes differ by more than 10 %, and takes the first k with a throughput more than 10 %
+// above or below that of the subject alone.
 func Derive(rps func(subject, other, k int) float64) []Constraint {
 	var all []Constraint
 	for s := range lra.NumApps {
@@ -56,7 +57,7 @@ func Derive(rps func(subject, other, k int) float64) []Constraint {
 	return all
 }
 
-// threshold sets AtLeast and Threshold by the curve and reports whether there is a limit.
+// threshold sets AtLeast and Threshold from the curve and reports whether there is a limit.
 func (c *Constraint) threshold() bool {
 	for k := 1; k < len(c.Curve); k++ {
 		switch {
@@ -65,7 +66,7 @@ func (c *Constraint) threshold() bool {
 			return true
 		case c.Curve[k] < lossRatio:
 			c.Threshold = k - 1
-			if c.Subject == c.Other { // counted with the subject itself
+			if c.Subject == c.Other { // including the subject itself
 				c.Threshold = k
 			}
 			return true
@@ -88,8 +89,7 @@ func OfTable(t *lra.Table) []Constraint {
 // Pairs is a profile of nodes with one or two applications.
 type Pairs map[lra.Counts][lra.NumApps]float64
 
-// Constraints derives the constraints from the profile, or returns an error that names what it
-// lacks.
+// Constraints derives the constraints from the profile, or returns an error that names what is missing.
 func (p Pairs) Constraints() ([]Constraint, error) {
 	var missing error
 	all := Derive(func(subject, other, k int) float64 {
@@ -105,10 +105,11 @@ func (p Pairs) Constraints() ([]Constraint, error) {
 	return all, missing
 }
 
-// Violations returns the weighted violations of the constraints on a node in state s: for each
-// container and constraint of its application, by how many others it is off. Containers of the
-// subject's own application count without itself. Source: the integer program of the Metis
-// artefact for Medea (Garefalakis et al., EuroSys'18), whose slack variables it sums.
+// Violations returns the weighted violations of the constraints on a node in state s: for each container and constraint
+// of its application, by how many others the limit is missed. A container does not count itself among the others.
+//
+// Source: the integer program of the Metis artefact for Medea (Garefalakis et al., EuroSys'18), whose slack variables
+// it sums.
 func Violations(constraints []Constraint, s lra.State) float64 {
 	n, cost := s.Counts(), 0.0
 	for i := range constraints {

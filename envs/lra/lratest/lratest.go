@@ -1,4 +1,4 @@
-// Package lratest reads the public data of applications that interfere, for tests.
+// Package lratest reads the public data of interfering applications, for tests.
 package lratest
 
 import (

@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
-// CheckAskedOnTheWayDown asks a baseline, which takes action 0 first, at the root of one choice, and again
-// half-way down another, where the first leaf is full by now.
+// CheckAskedOnTheWayDown asks a baseline at the root of one choice, where it takes action 0, and again half-way down
+// another, where the first leaf is now full.
 func CheckAskedOnTheWayDown(t *testing.T, id, baseline string, opts map[string]any) {
 	t.Helper()
 	v := envstest.Open(t, id, 1, envs.VecOptions{Options: opts})
@@ -17,7 +17,7 @@ func CheckAskedOnTheWayDown(t *testing.T, id, baseline string, opts map[string]a
 		t.Fatal(err)
 	}
 	b, action := envstest.Reset(t, v, 1), make([]float32, 1)
-	for down := false; !down || b.Mask[0]; down = !down { // down to the first leaf until that is full
+	for down := false; !down || b.Mask[0]; down = !down { // down to the first leaf until it is full
 		if !b.Mask[0] || b.Done(0) {
 			t.Fatalf("%s: %v: the first leaf is not full at %v", id, b.Mask, b.EpisodeLength)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// choose wraps a chooser, made for each episode, as a policy. Where the chooser finds no node, the
-// policy takes the first that the task permits.
+// choose makes a policy of a chooser, which start makes for each episode. If the chooser finds no node, the policy
+// takes the first permitted one.
 func choose(start func(ctx context.Context, t *Task, p *planner.Problem) (planner.Chooser, error)) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
@@ -36,8 +36,8 @@ func (t *Task) pick(chooser planner.Chooser) int {
 	return t.ep.FirstOpen(0, len(t.ep.Placement()))
 }
 
-// plan wraps a planner of whole batches as a policy: a container goes to the first node that still
-// lacks one of its application. If the planner finds no placement, the policy is greedy.
+// plan makes a policy of a planner of whole batches: a container goes to the first node that still lacks one of its
+// application. If the planner finds no placement, the policy is greedy.
 func plan(solve func(ctx context.Context, p *planner.Problem) (planner.Placement, error)) func(envs.Task) (envs.Policy, error) {
 	policy := choose(func(ctx context.Context, t *Task, _ *planner.Problem) (planner.Chooser, error) {
 		p, err := t.ep.Problem()

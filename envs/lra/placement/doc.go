@@ -1,13 +1,12 @@
-// Package placement places long-running containers, one by one, on nodes where they interfere:
-// k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0.
+// Package placement implements k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0: the agent places long-running containers,
+// one by one, on nodes where they interfere.
 //
 // # Action
 //
-// LRAPlacement: Discrete(nodes), the node for the container. LRASubcluster: Discrete(3), three
-// times for each container: a third of the 27 nodes, a third of that, the node. The mask permits
-// what has room and is not against a restriction. A container on a node that does not permit it
-// stays pending for ever; with full:remap nothing is masked, and full nodes stand for others as in
-// the earlier project.
+// LRAPlacement: Discrete(nodes), the node for the container. LRASubcluster: Discrete(3), three times for each
+// container: a third of the 27 nodes, a third of that, the node. The mask permits the choices that have room and
+// violate no restriction. A container on a node that does not permit it stays pending for ever. With full:remap nothing
+// is masked, and a choice of a full node leads to another node, as in the earlier project.
 //
 // # Observation
 //
@@ -30,20 +29,18 @@
 //	15     slots in use, over all                                      0    1
 //	16     violations of restrictions left, over those permitted       0    1
 //
-// With more than one level there follows 1 for the level of the choice. With online arrivals 7
-// to 14 are 0.
+// With more than one level, a one-hot vector of the level of the choice follows. With online arrivals 7 to 14 are 0.
 //
 // # Reward
 //
-// By how much the objective grows, over the containers of the batch (dense, the default), or all of
-// that at the end (terminal): a return is the throughput of a container as a multiple of that alone
-// on a node. Objectives: throughput; slo, the share of containers with at least slo_threshold;
-// vacant, throughput less beta for each node in use over all nodes. With online arrivals the reward
-// is the objective over the time until the next arrival, over the number of containers there are on
-// average and the mean length of an episode; reward gap subtracts from the objective what the
-// containers that run, and the nodes, are worth at the duals of the linear bound of the mean mix.
-// Which containers run is not a policy's doing, so that all policies lose the same by it, and what
-// is left has less of their chance. Rewards are by score_table, observations and planners by table.
+// The growth of the objective, over the containers of the batch (dense, the default), or all of it at the end
+// (terminal). The return is thus the mean throughput of a container, as a multiple of its throughput alone on a node.
+// Objectives: throughput; slo, the share of containers with at least slo_threshold; vacant, throughput less beta for
+// each node in use over all nodes. With online arrivals the reward is the objective over the time until the next
+// arrival, divided by the mean number of running containers and the mean length of an episode. The reward gap also
+// subtracts the value of the running containers and of the nodes at the duals of the linear bound of the mean mix. A
+// policy does not influence which containers run, so this changes all policies alike and reduces the variance. Rewards
+// are by score_table, observations and planners by table.
 //
 // # Start
 //
@@ -61,9 +58,9 @@
 //
 // # Baselines
 //
-// random, round_robin, least_loaded, paragon, paragon_as_coded, greedy; and planners of the whole
-// batch, whatever its order: greedy_app_order, greedy_best_of_21, greedy_local_search, medea,
-// milp. The linear bound is [planner.Problem.Bound].
+// random, round_robin, least_loaded, paragon, paragon_as_coded, greedy; and planners that see the whole batch in
+// advance: greedy_app_order, greedy_best_of_21, greedy_local_search, medea, milp. The linear bound is
+// [planner.Problem.Bound].
 //
 // # Versions
 //

@@ -8,9 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
-// Apply implements [envs.Task]: it goes down the tree by one level, and on the last of them
-// places the container on the node. A node that does not permit it leaves it pending for ever,
-// except with full:remap.
+// Apply implements [envs.Task]. It goes down the tree by one level, and on the last level places the container on the
+// node. A container on a node that does not permit it stays pending for ever, except with full:remap.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	node, ok := t.tree.Descend(int(action[0]))
 	if !ok {
@@ -26,7 +25,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	return t.outcome(earned, end), nil
 }
 
-// remap updates seen and to and reports whether choices follow them.
+// remap updates seen and to, and reports whether choices follow them.
 func (t *Task) remap() bool {
 	return t.src.remap && planner.Remap(t.ep, t.ep.Placement(), t.seen, t.to)
 }

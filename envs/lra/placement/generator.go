@@ -28,7 +28,7 @@ func newSource(o Options) (*source, error) {
 	return &source{Source: src, tree: world.NewTree(o.Nodes), remap: o.Full == FullRemap}, nil
 }
 
-// newSubclusterSource is newSource for a tree of threes.
+// newSubclusterSource is newSource for a tree with three children per node.
 func newSubclusterSource(o Options) (*source, error) {
 	src, err := newSource(o)
 	if err != nil {

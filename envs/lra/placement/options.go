@@ -11,7 +11,7 @@ import (
 // Values of the option full.
 const (
 	FullMask  = "mask"  // full nodes are masked out
-	FullRemap = "remap" // full nodes look like others, and choices of them lead there
+	FullRemap = "remap" // full nodes look like others, and choosing one leads to that other
 )
 
 // Options are the options of k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0.
@@ -30,7 +30,7 @@ func DefaultSubclusterOptions() Options {
 	return o
 }
 
-// check checks full, and what it excludes.
+// check checks full and the options that it excludes.
 func (o *Options) check() error {
 	if err := envs.CheckOptions(o); err != nil {
 		return err

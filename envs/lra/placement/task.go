@@ -8,16 +8,15 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Task is the environment of k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0: the next container
-// is placed on a node that is chosen at once, or down a tree of threes. It implements
-// [envs.Task].
+// Task is the environment of k8s/LRAPlacement-v0 and k8s/LRASubcluster-v0: an agent chooses the node of the next
+// container at once, or down a tree with three children per node. It implements [envs.Task].
 type Task struct {
 	src    *source
 	ep     *world.Episode
 	tree   world.Tree
 	reward world.Reward
 
-	seen  planner.Placement // scratch of remap: the nodes as it shows them
+	seen  planner.Placement // scratch of remap: the nodes that it shows
 	to    []int             // where a choice of a node leads
 	shown []float32         // features of seen; nil without remap
 }

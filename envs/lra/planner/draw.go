@@ -27,10 +27,9 @@ func DrawBatches(containers, n int, seed uint64) []lra.Counts {
 	return all
 }
 
-// MeanMixBound returns the linear bound of a container's throughput in the mix that runs on average at
-// a load, the share of the slots in use, with equally likely applications. The bound is concave in the
-// numbers of containers, so that no policy's average over time exceeds it but by the chance of the
-// arrivals.
+// MeanMixBound returns the linear bound of a container's throughput for the mean number of running containers of each
+// application at a load, the used share of the slots, with equally likely applications. The bound is concave in the
+// numbers of containers, so no policy's average over time exceeds it, except by chance of the arrivals.
 func MeanMixBound(table *lra.Table, nodes int, load float64) (float64, error) {
 	each := cmp.Or(int(load*float64(nodes*lra.MaxSlots)/lra.NumApps), 1)
 	var mix lra.Counts

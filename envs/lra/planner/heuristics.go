@@ -9,11 +9,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// A Chooser returns the node for the next container, which is of application app, given the
-// nodes' states, or -1 if no node permits it.
+// A Chooser returns the node for the next container, of application app, given the states of the nodes, or -1 if no
+// node permits it.
 type Chooser func(x Placement, app int) int
 
-// Place places containers of the applications in order on empty nodes by choose.
+// Place places containers of the applications in order on empty nodes with choose.
 func (p *Problem) Place(order []int, choose Chooser) (Placement, error) {
 	x := make(Placement, len(p.Class))
 	for i, app := range order {
@@ -30,7 +30,7 @@ func (p *Problem) Place(order []int, choose Chooser) (Placement, error) {
 	return x, nil
 }
 
-// Greedy returns the node whose value grows most; of equal ones the first.
+// Greedy returns the node whose value grows most, the first of equal ones.
 func (p *Problem) Greedy(x Placement, app int) int {
 	best, bestGain := -1, 0.0
 	for i, s := range x {
@@ -46,8 +46,8 @@ func (p *Problem) Greedy(x Placement, app int) int {
 	return best
 }
 
-// LeastLoaded returns the node with the fewest containers, of those with equally many the one
-// with the fewest of app, and of these the first.
+// LeastLoaded returns the node with the fewest containers. Among equal ones it takes the node with the fewest of app,
+// then the first.
 func (p *Problem) LeastLoaded(x Placement, app int) int {
 	best, bestLoad := -1, 0
 	for i, s := range x {
@@ -61,8 +61,8 @@ func (p *Problem) LeastLoaded(x Placement, app int) int {
 	return best
 }
 
-// RoundRobin returns a chooser that gives container i to node i modulo their number, or, where
-// that one does not permit it, to the next that does.
+// RoundRobin returns a chooser that gives container i to node i modulo the number of nodes, or to the next node that
+// permits it.
 func (p *Problem) RoundRobin() Chooser {
 	next := 0
 	return func(x Placement, app int) int {
@@ -93,8 +93,8 @@ func (p *Problem) Random(rng *rand.Rand) Chooser {
 	}
 }
 
-// GreedyLocalSearch returns the greedy placement in [AppOrder], improved by [Problem.LocalSearch], or
-// the error of ctx when that ends.
+// GreedyLocalSearch returns the greedy placement in [AppOrder], improved by [Problem.LocalSearch], or the error of ctx
+// once that has ended.
 func (p *Problem) GreedyLocalSearch(ctx context.Context) (Placement, error) {
 	x, err := p.Place(AppOrder(p.Batch), Until(ctx, p.Greedy))
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *Problem) GreedyLocalSearch(ctx context.Context) (Placement, error) {
 	return x, ctx.Err()
 }
 
-// Until returns choose until ctx ends, and then finds no node.
+// Until returns a chooser that is choose until ctx ends, and finds no node afterwards.
 func Until(ctx context.Context, choose Chooser) Chooser {
 	return func(x Placement, app int) int {
 		if ctx.Err() != nil {
@@ -114,8 +114,8 @@ func Until(ctx context.Context, choose Chooser) Chooser {
 	}
 }
 
-// BestGreedy returns the best of the greedy placements in the order of applications and in
-// shuffles random orders, or the error of ctx when that ends.
+// BestGreedy returns the best of the greedy placements in the order of applications and in shuffles random orders, or
+// the error of ctx once that has ended.
 func (p *Problem) BestGreedy(ctx context.Context, shuffles int, rng *rand.Rand) (Placement, error) {
 	order := AppOrder(p.Batch)
 	best, err := p.Place(order, Until(ctx, p.Greedy))

@@ -13,23 +13,23 @@ import (
 	"github.com/kubernasium/kubernasium/envs/solve"
 )
 
-// ErrInfeasible is wrapped by errors for batches that the nodes cannot hold: of [Problem.Place], for
-// that order and chooser, of [Problem.Bound] and of [Problem.Solve].
+// ErrInfeasible means that the nodes cannot hold a batch. Errors of [Problem.Place] (for its order and chooser),
+// [Problem.Bound] and [Problem.Solve] wrap it.
 var ErrInfeasible = errors.New("lra: the containers cannot be placed within the nodes' slots and permissions")
 
 // Bound is the optimum of the linear relaxation, which may divide a node among states.
 type Bound struct {
 	Value float64              // no placement has more
-	Apps  [lra.NumApps]float64 // duals: what a further container of each application would add
-	Nodes []float64            // duals: what a further empty node of each class would add
+	Apps  [lra.NumApps]float64 // duals: what another container of each application would add
+	Nodes []float64            // duals: what another empty node of each class would add
 	Pivot int                  // steps of the simplex method
 }
 
-// SolveOptions are the options of [Problem.Solve], with their defaults at zero.
+// SolveOptions are the options of [Problem.Solve]. Zero selects the default.
 type SolveOptions struct {
 	Gap   float64 // relative to the value, at which a placement counts as optimal; default 5e-5
-	Whole bool    // all values are whole numbers, so that a bound can be rounded down
-	Nodes int     // of branch and bound, after which it stops; default 100,000,000 over the columns left
+	Whole bool    // all values are whole numbers, so bounds can be rounded down
+	Nodes int     // of branch and bound, after which it stops; default 100,000,000 over the remaining columns
 }
 
 // BaselineNodes bounds branch and bound in baselines of environments, which play many episodes.
@@ -41,7 +41,7 @@ type Solution struct {
 	Value     float64
 	Bound     float64 // no placement has more
 	Nodes     int     // of branch and bound
-	Columns   int     // that were left after the root
+	Columns   int     // that remain after the root
 }
 
 // program is a problem as an integer program: how many nodes of each class are in each state.
@@ -52,7 +52,7 @@ type program struct {
 	state []lra.State // of each column
 }
 
-// program returns the program with its linear relaxation solved, or the error of ctx when that ends.
+// program returns the program with its linear relaxation solved, or the error of ctx once that has ended.
 func (p *Problem) program(ctx context.Context) (*program, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -119,14 +119,14 @@ func (p *Problem) Duals(ctx context.Context) ([lra.NumApps]float64, error) {
 	return b.Apps, err
 }
 
-// roundingStep is small beside differences of values, and large beside their rounding to float32.
+// roundingStep is small compared with differences of values, and large compared with their rounding to float32.
 const roundingStep = 1e-5
 
-// RoundingPrices returns prices of the applications at which [Model.BestFill] takes the state that the
-// linear relaxation puts most nodes in. At the duals all states of its solution have the same surplus, even
-// those of which it has a small part of a node. RoundingPrices returns the duals as if that state were worth
-// a little less, so that the prices leave it the highest surplus. Where a state outside the solution then has
-// a higher one, the next of the solution takes its turn. Without any, RoundingPrices returns the duals.
+// RoundingPrices returns prices of the applications at which [Model.BestFill] chooses the state that has most nodes in
+// the linear relaxation. At the duals, all states of its solution have the same surplus, even those with a small part
+// of a node. RoundingPrices returns the duals as if that state had a slightly lower value, so that it alone has the
+// highest surplus. If a state outside the solution then has a higher one, RoundingPrices tries the next state of the
+// solution; if none works, it returns the duals.
 func (p *Problem) RoundingPrices(ctx context.Context) ([lra.NumApps]float64, error) {
 	g, err := p.program(ctx)
 	if err != nil {
@@ -156,8 +156,8 @@ func (p *Problem) RoundingPrices(ctx context.Context) ([lra.NumApps]float64, err
 	return duals, nil
 }
 
-// Solve finds a placement of the highest value by branch and bound over the linear relaxation.
-// When ctx ends it returns the error of ctx.
+// Solve finds a placement of the highest value by branch and bound over the linear relaxation. It returns the error of
+// ctx once that has ended.
 func (p *Problem) Solve(ctx context.Context, opts SolveOptions) (*Solution, error) {
 	if opts.Gap == 0 {
 		opts.Gap = 5e-5
@@ -178,7 +178,7 @@ func (p *Problem) Solve(ctx context.Context, opts SolveOptions) (*Solution, erro
 	return &Solution{Placement: b.x, Value: r.Value, Bound: r.Bound, Nodes: r.Nodes, Columns: r.Columns}, nil
 }
 
-// best is the best placement known.
+// best is the best known placement.
 type best struct {
 	p     *Problem
 	g     *program
@@ -186,7 +186,7 @@ type best struct {
 	value float64
 }
 
-// offer keeps x if it is the best placement yet.
+// offer keeps x if it is better than the best known placement.
 func (b *best) offer(x Placement) {
 	if v := b.p.Value(x); v > b.value {
 		b.x, b.value = x, v
@@ -201,8 +201,8 @@ func (b *best) start(ctx context.Context) {
 	}
 }
 
-// round completes a solution of the relaxation, rounded down: it places the rest greedily and
-// improves the whole. It returns the value of the best placement.
+// round completes a solution of the relaxation that was rounded down: it places the rest greedily and improves the
+// whole. It returns the value of the best known placement.
 func (b *best) round(ctx context.Context, floor iter.Seq2[int, int]) float64 {
 	p := b.p
 	free := make([][]int, len(p.Models))

@@ -8,11 +8,10 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/interference"
 )
 
-// Medea returns a placement with the fewest weighted violations, or the fewest found within
-// nodes of branch and bound (0: as many as [Problem.Solve]). Its program over states of
-// nodes has the optimum of the published one over containers and nodes, with thousands of times
-// fewer variables. Such placements are far from unique, and their throughput differs. The
-// Solution's Value is that of p, and its Bound the least number of violations.
+// Medea returns a placement with the fewest weighted violations, or the fewest found within nodes of branch and bound
+// (0 selects the default of [Problem.Solve]). Its program over states of nodes has the same optimum as the published
+// one over containers and nodes, with thousands of times fewer variables. Such placements are far from unique, and
+// their throughput differs. The Solution's Value is that of p, and its Bound the least number of violations.
 func (p *Problem) Medea(ctx context.Context, constraints []interference.Constraint, nodes int) (*Solution, error) {
 	q := &Problem{Class: p.Class, Batch: p.Batch}
 	for _, m := range p.Models {

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/interference"
 )
 
-// A Method places a whole batch. It may use the constraints and draw from rng.
+// A Method places a whole batch. It may use the constraints, and draw from rng.
 type Method struct {
 	Name, Doc string
 	Solve     func(ctx context.Context, p *Problem, constraints []interference.Constraint, rng *rand.Rand) (Placement, error)
@@ -70,14 +70,14 @@ func LocalSearch() Method {
 		}}
 }
 
-// Program returns the method of [Problem.Solve] with that number of nodes of branch and bound; 0 is its default.
+// Program returns the method of [Problem.Solve] with a number of nodes of branch and bound; 0 selects its default.
 func Program(name, doc string, nodes int) Method {
 	return Method{name, doc, func(ctx context.Context, p *Problem, _ []interference.Constraint, _ *rand.Rand) (Placement, error) {
 		return placementOf(p.Solve(ctx, SolveOptions{Nodes: nodes}))
 	}}
 }
 
-// placementOf returns the placement of a solution that was found.
+// placementOf returns the placement of a solution.
 func placementOf(s *Solution, err error) (Placement, error) {
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func placementOf(s *Solution, err error) (Placement, error) {
 
 // A Trial compares methods on batches of containers.
 type Trial struct {
-	Plan, Score *lra.Table // that methods know, and that throughputs are by
+	Plan, Score *lra.Table // used by the methods and for throughputs
 	Constraints []interference.Constraint
 	Nodes       int
 	Batches     []lra.Counts
@@ -103,7 +103,7 @@ type Result struct {
 	DecisionMicros float64   // of a container; mean over batches
 }
 
-// Run plays the methods on all batches. The last result is the linear bound.
+// Run runs the methods on all batches. The last result is the linear bound.
 func (t *Trial) Run(ctx context.Context, methods []Method) ([]Result, error) {
 	all := make([]Result, len(methods)+1)
 	for i, batch := range t.Batches {

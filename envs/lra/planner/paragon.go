@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/interference"
 )
 
-// contention holds how much interference applications cause and tolerate, by its source; each
-// application is a source.
+// contention holds how much interference applications cause and tolerate, for each source; each application is a
+// source.
 type contention struct {
 	tolerate, cause     [lra.NumApps][lra.NumApps]float64
 	byCause, byTolerate [lra.NumApps][lra.NumApps]int // sources, most caused and least tolerated first
@@ -20,7 +20,7 @@ type contention struct {
 // sensitivity divides the interference of the constraints, as in the artefact.
 const sensitivity = 3
 
-// newContention derives both from the constraints with an upper limit.
+// newContention derives the contention from the constraints with an upper limit.
 func newContention(constraints []interference.Constraint) *contention {
 	f := &contention{}
 	for a := range lra.NumApps {
@@ -40,13 +40,13 @@ func newContention(constraints []interference.Constraint) *contention {
 		order := [lra.NumApps]int{0, 1, 2, 3, 4, 5, 6}
 		f.byCause[a], f.byTolerate[a] = order, order
 		slices.SortStableFunc(f.byCause[a][:], func(i, j int) int { return cmp.Compare(f.cause[a][i], f.cause[a][j]) })
-		slices.Reverse(f.byCause[a][:]) // of equal ones the last first, as in the artefact
+		slices.Reverse(f.byCause[a][:]) // the last of equal ones first, as in the artefact
 		slices.SortStableFunc(f.byTolerate[a][:], func(i, j int) int { return cmp.Compare(f.tolerate[a][i], f.tolerate[a][j]) })
 	}
 	return f
 }
 
-// node returns how much the containers of a node together tolerate and cause at a source.
+// node returns how much interference from a source the containers of a node together tolerate and cause.
 func (f *contention) node(s lra.State, source int) (tolerate, cause float64) {
 	tolerate = 1
 	for a, k := range s.Counts() {
@@ -58,11 +58,11 @@ func (f *contention) node(s lra.State, source int) (tolerate, cause float64) {
 	return tolerate, cause
 }
 
-// ParagonAsCoded returns the chooser of the Metis artefact for Paragon, with its errors: for each pair of sources only nodes remain that tolerate what the application causes at
-// the first and cause what it tolerates at the second; of all nodes, not only of those that
-// remained, the one is taken where both just suffice for the last pair, exact ones left out; if
-// no node remains, the least loaded; if none suffices, any node, even a full one, which leads
-// to another.
+// ParagonAsCoded returns the chooser of the Metis artefact for Paragon, with its errors. For each pair of sources it
+// keeps only nodes that tolerate what the application causes at the first source, and cause at most what it tolerates
+// at the second. If no node remains, it takes the least loaded. Otherwise it takes, among all nodes and not only the
+// remaining ones, the node that fits most tightly for the last pair, but not exactly. If there is none, it takes any
+// node; a full one leads to another.
 func (p *Problem) ParagonAsCoded(constraints []interference.Constraint, rng *rand.Rand) Chooser {
 	f := newContention(constraints)
 	seen, to := make(Placement, len(p.Class)), make([]int, len(p.Class))
@@ -112,7 +112,7 @@ func (p *Problem) ParagonAsCoded(constraints []interference.Constraint, rng *ran
 	}
 }
 
-// leastContainers returns the node with the fewest containers of those that permit app.
+// leastContainers returns the node with the fewest containers among those that permit app.
 func (p *Problem) leastContainers(x Placement, app int) int {
 	best := -1
 	for i, s := range x {
@@ -123,15 +123,14 @@ func (p *Problem) leastContainers(x Placement, app int) int {
 	return best
 }
 
-// Paragon returns the chooser of Paragon as published: source by source, the most critical of
-// the application first, only nodes remain that tolerate what it causes and cause no more than
-// it tolerates; of these the one is taken where tolerance and cause just suffice, in the sum
-// over all sources. Where a source would leave no node, those that remained before it are
-// judged, and the one is taken with the most to spare. Equal nodes are drawn from.
+// Paragon returns the chooser of Paragon as published. Source by source, the application's most critical one first, it
+// keeps only nodes that tolerate what the application causes and cause no more than it tolerates. Of the remaining
+// nodes it takes the one with the least to spare, in the sum over all sources. If a source would leave no node, it
+// stops before that source and takes the node with the most to spare. It draws among equal nodes.
 //
-// Source: Delimitrou and Kozyrakis, "Paragon: QoS-Aware Scheduling for Heterogeneous
-// Datacenters", ASPLOS'13, section 3.3; what applications cause and tolerate is derived from
-// the constraints, as in the Metis artefact, in place of its measurements.
+// Source: Delimitrou and Kozyrakis, "Paragon: QoS-Aware Scheduling for Heterogeneous Datacenters", ASPLOS'13, section
+// 3.3. What applications cause and tolerate is derived from the constraints, as in the Metis artefact, in place of
+// Paragon's measurements.
 func (p *Problem) Paragon(constraints []interference.Constraint, rng *rand.Rand) Chooser {
 	f := newContention(constraints)
 	var nodes, fewer []int

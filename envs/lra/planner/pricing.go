@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// MeanValues returns for each application by how much a container of it raises the value of a
-// node, in the mean of the states that have one.
+// MeanValues returns for each application how much a container of it adds to the value of a node, averaged over the
+// states that have one.
 func MeanValues(m *Model) (mean [lra.NumApps]float64) {
 	for a := range lra.NumApps {
 		n := 0
@@ -22,8 +22,8 @@ func MeanValues(m *Model) (mean [lra.NumApps]float64) {
 	return mean
 }
 
-// BestFill returns the state with the highest value less the prices of its containers, of at least
-// low containers and within rest.
+// BestFill returns the state with the highest value less the prices of its containers, among those with at least low
+// containers and within rest.
 func (m *Model) BestFill(rest lra.Counts, pi *[lra.NumApps]float64, low int) lra.State {
 	best, bestWorth := lra.NoState, math.Inf(-1)
 	for s := range lra.State(lra.NumStates) {
@@ -48,31 +48,31 @@ func (m *Model) BestFill(rest lra.Counts, pi *[lra.NumApps]float64, low int) lra
 // Worth is the expected discounted value of a node in each state, with its future containers.
 type Worth [lra.NumStates]float64
 
-// Offers are the containers that come to a node. Time is in mean lifetimes of a container.
+// Offers describes the containers that are offered to a node. Time is in mean lifetimes of a container.
 type Offers struct {
 	Prices   [lra.NumApps]float64 // of a container, while it runs
 	Rate     float64              // at which the node is offered a container of each application
-	Discount float64              // rate at which the future is discounted
+	Discount float64              // discount rate of the future
 }
 
 // WorthTolerance is the change of a worth below which [Worth.Improve] stops.
 const WorthTolerance = 1e-3
 
-// Start sets the worth from which sweeps start: the value of a state, paid for one lifetime.
+// Start sets the initial worth: the value of a state, paid for one lifetime.
 func (w *Worth) Start(m *Model, discount float64) {
 	for s := range w {
 		w[s] = m.Value[s] / (1 + discount)
 	}
 }
 
-// Improve improves w by the given number of sweeps over the states. The node sells the throughput of its containers,
-// pays their prices, is offered one of each application at a rate, and loses each at rate 1.
+// Improve improves w by the given number of sweeps over the states. The node sells the throughput of its containers and
+// pays their prices. It is offered a container of each application at a rate, and loses each of its containers at rate
+// 1.
 //
-// Source: the relaxation that prices the arrivals makes the nodes independent decision
-// problems: Whittle, "Restless bandits: activity allocation in a changing world", Journal of
-// Applied Probability 25A, 1988.
+// Source: with the arrivals priced, the nodes become independent decision problems: Whittle, "Restless bandits:
+// activity allocation in a changing world", Journal of Applied Probability 25A, 1988.
 func (w *Worth) Improve(m *Model, o *Offers, sweeps int) {
-	var price [lra.NumApps]float64 // of a container, as of its arrival
+	var price [lra.NumApps]float64 // of a container, discounted to its arrival
 	for a, v := range o.Prices {
 		price[a] = v / (1 + o.Discount)
 	}

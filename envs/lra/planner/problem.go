@@ -1,5 +1,5 @@
-// Package planner places batches of containers on nodes: by round-robin, greedily, by local search,
-// as Medea and Paragon do, and by the integer program, whose linear relaxation bounds them all.
+// Package planner places batches of containers on nodes: by round-robin, greedily, by local search, like Medea and
+// Paragon, and by the integer program, whose linear relaxation bounds all of them.
 package planner
 
 import (
@@ -11,7 +11,7 @@ import (
 
 // Class is a kind of node.
 type Class struct {
-	Slots     int               // containers that it has room for, 1 to MaxSlots
+	Slots     int               // its capacity in containers, 1 to MaxSlots
 	Speed     float64           // factor on the throughput of every container; 1 is the profiled node
 	Spread    int               // most containers of one application; 0 is no limit
 	Forbidden [lra.NumApps]bool // applications that may not be placed on it
@@ -27,18 +27,18 @@ const (
 	ObjectiveVacant     = "vacant"     // throughput, less NodeCost for each node in use
 )
 
-// Objective says what planners maximise over the nodes of a cluster.
+// Objective is what planners maximise over the nodes of a cluster.
 type Objective struct {
 	Kind      string  // empty is ObjectiveThroughput
 	Threshold float64 // of slo, as a multiple of the throughput alone on a node
 	NodeCost  float64 // of vacant
 }
 
-// A Model gives the value of a node of some class in each state.
+// A Model gives the value of a node of a class in each state.
 type Model struct {
 	Class Class
 	Value [lra.NumStates]float64
-	Next  [lra.NumStates][lra.NumApps]lra.State // as State.Add; NoState also where the class does not permit the addition
+	Next  [lra.NumStates][lra.NumApps]lra.State // as State.Add; NoState also if the class does not permit the addition
 }
 
 // NewModel returns the model of nodes of class c by table t.
@@ -74,8 +74,8 @@ func NewModel(t *lra.Table, c Class, o Objective) (*Model, error) {
 	return m, nil
 }
 
-// Permits reports whether a node of the class may be in state s. It may then be in each state
-// that has less.
+// Permits reports whether a node of the class may be in state s. Then it may also be in each state with fewer
+// containers.
 func (m *Model) Permits(s lra.State) bool {
 	if s.Total() > m.Class.Slots {
 		return false
@@ -108,8 +108,8 @@ func NewProblem(t *lra.Table, nodes int, batch lra.Counts) (*Problem, error) {
 	return p, p.Check()
 }
 
-// Check returns an error if the batch is larger than the nodes. Only solvers find out whether each
-// container has a node that permits it.
+// Check returns an error if the batch exceeds the nodes. Only solvers find out whether each container has a node that
+// permits it.
 func (p *Problem) Check() error {
 	slots := 0
 	for _, c := range p.Class {
@@ -158,8 +158,8 @@ func (x Placement) Batch() lra.Counts {
 	return b
 }
 
-// AppOrder returns the applications of the containers of batch one after the other, all of the
-// first before all of the second: the order in which the earlier project places.
+// AppOrder returns the applications of the containers of batch, one application after the other: the order in which the
+// earlier project places.
 func AppOrder(batch lra.Counts) []int {
 	order := make([]int, 0, batch.Total())
 	for a, k := range batch {
@@ -170,9 +170,8 @@ func AppOrder(batch lra.Counts) []int {
 	return order
 }
 
-// RoundsOrder returns the applications of the containers of batch in rounds: one of each
-// application that is left, again and again. In full clusters greedy does better in it than in
-// [AppOrder], as each node finds partners for what it has.
+// RoundsOrder returns the applications of the containers of batch in rounds, one of each remaining application in each.
+// In full clusters greedy does better in this order than in [AppOrder], since nodes find partners for their containers.
 func RoundsOrder(batch lra.Counts) []int {
 	order := make([]int, 0, batch.Total())
 	for batch.Total() > 0 {

@@ -1,9 +1,8 @@
 package planner
 
-// Remap replaces a mask, as in the earlier project: in seen it shows each full node as one that is
-// not, and in to it says to which node a choice of node i leads. The first full
-// node becomes the first that is not, the second the second, and so on in turn. Remap returns
-// false, and changes nothing, if all nodes are full.
+// Remap replaces a mask, as in the earlier project. In seen it shows each full node as a node with room, and in to the
+// node that a choice of node i leads to. The first full node becomes the first with room, the second the second, and so
+// on in turn. Remap returns false, and changes nothing, if all nodes are full.
 func Remap(nodes interface{ Slots(i int) int }, x, seen Placement, to []int) bool {
 	full := func(i int) bool { return x[i].Total() >= nodes.Slots(i) }
 	next := 0

@@ -6,12 +6,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// LocalSearch improves x until neither moving one container to another node nor swapping two
-// containers of different nodes raises the value, taking the best such step each time. Nodes
-// of one class in one state are alike: LocalSearch compares kinds of nodes and changes the first
-// node of a kind. It ends early when ctx does, and returns the number of steps.
+// LocalSearch improves x by moving a container to another node or swapping two containers of different nodes, each time
+// by the step that gains most, until none raises the value. Nodes of one class in one state are alike: LocalSearch
+// compares kinds of nodes and changes the first node of a kind. It ends early when ctx does, and returns the number of
+// steps.
 func (p *Problem) LocalSearch(ctx context.Context, x Placement) int {
-	const epsilon = 1e-9 // below it a step is rounding
+	const epsilon = 1e-9 // smaller gains are rounding errors
 	for steps := 0; ; steps++ {
 		kinds := p.kinds(x)
 		best := exchange{gain: epsilon}
@@ -32,8 +32,7 @@ func (p *Problem) LocalSearch(ctx context.Context, x Placement) int {
 	}
 }
 
-// kind is a class of nodes and their state, with its first two nodes; second is -1 if there is
-// but one.
+// kind is a class of nodes in one state, with its first two nodes; second is -1 if there is only one.
 type kind struct{ first, second int }
 
 func (k kind) at(second bool) int {
@@ -69,8 +68,7 @@ type exchange struct {
 	fromState, toState lra.State
 }
 
-// bestExchange replaces best if moving a container from one node to the other, or swapping two
-// of theirs, gains more.
+// bestExchange replaces best if moving a container from one node to the other, or swapping two of them, gains more.
 func (p *Problem) bestExchange(x Placement, from, to int, best *exchange) {
 	mf, mt, sf, st := p.Model(from), p.Model(to), x[from], x[to]
 	base := mf.Value[sf] + mt.Value[st]

@@ -1,5 +1,5 @@
-// Package prices says what the actions of k8s/LRAPricing-v0 stand for: prices of applications and, with online
-// arrivals, rates, by which a container's best node is found.
+// Package prices translates the actions of k8s/LRAPricing-v0: into prices of applications and, with online arrivals,
+// rates. Both determine the best node for a container.
 package prices
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
-// Sizes of actions. With online arrivals an action has RateActions more numbers than there are applications:
-// the logarithms, in units of rateScale, of two rates. Time is in mean lifetimes.
+// Sizes of actions. With online arrivals an action has RateActions more numbers than there are applications: the
+// logarithms of two rates, in units of rateScale. Time is in mean lifetimes.
 const (
 	MaxAction   = 1 // bound of the numbers
 	RateActions = 2
 	rateScale   = 1.5 // of the logarithm
-	offerRate   = 3.0 // at 0: how often a node is offered a container of each application
+	offerRate   = 3.0 // at 0: rate at which a node is offered a container of each application
 	Interest    = 1.0 // at 0: discount rate of the future
 )
 
-// Sweeps over the states of a node. After the first choice of an episode they start from the last result.
+// Sweeps over the states of a node. After the first choice of an episode they continue from the last result.
 const (
 	firstSweeps = 40
 	moreSweeps  = 10
@@ -34,7 +34,7 @@ type Scale struct {
 	Unit float64              // throughput of a container that an action of 1 adds to a price
 }
 
-// Prices sets pi to the prices that an action stands for.
+// Prices sets pi to the prices of an action.
 func (s *Scale) Prices(pi *[lra.NumApps]float64, action []float32) {
 	for a := range pi {
 		pi[a] = s.Base[a] + s.Unit*float64(action[a])
@@ -60,7 +60,7 @@ func Improve(w *planner.Worth, m *planner.Model, pi *[lra.NumApps]float64, rates
 	}, sweeps)
 }
 
-// BestNode returns the node, of those that permit it, that gains most in worth with a container of app.
+// BestNode returns the node that gains most in worth with a container of app, among those that permit it.
 func BestNode(w *planner.Worth, x planner.Placement, permits []bool, app int) int {
 	best, bestGain := 0, math.Inf(-1)
 	for i, s := range x {
@@ -73,7 +73,7 @@ func BestNode(w *planner.Worth, x planner.Placement, permits []bool, app int) in
 	return best
 }
 
-// Constants are the parameters of the baseline constant: an action that every step takes.
+// Constants are the parameters of the baseline constant: an action for every step.
 type Constants struct {
 	Redis    float64 `opt:"redis" doc:"action for the price of redis" range:"-1,1"`
 	MMS      float64 `opt:"mms" doc:"action for the price of mms" range:"-1,1"`

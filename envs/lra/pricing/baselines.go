@@ -25,7 +25,7 @@ func notPricing(task envs.Task) error {
 	return fmt.Errorf("lra: a baseline of pricing for a task of type %T", task)
 }
 
-// pricing wraps a way to set prices as a policy.
+// pricing makes a policy of a function that sets prices.
 func pricing(set func(ctx context.Context, t *Task, pi *[lra.NumApps]float64) error) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
@@ -44,7 +44,7 @@ func pricing(set func(ctx context.Context, t *Task, pi *[lra.NumApps]float64) er
 	}
 }
 
-// linear makes a baseline of prices that the linear program of what is left gives.
+// linear makes a baseline that takes the prices of the linear program of the remaining containers.
 func linear(of func(*planner.Problem, context.Context) ([lra.NumApps]float64, error)) func(envs.Task) (envs.Policy, error) {
 	return pricing(func(ctx context.Context, t *Task, pi *[lra.NumApps]float64) error {
 		p := t.left()

@@ -1,16 +1,15 @@
-// Package pricing sets prices of long-running containers, by which nodes fill one after the other:
-// k8s/LRAPricing-v0.
+// Package pricing implements k8s/LRAPricing-v0: the agent sets prices of long-running containers, by which nodes are
+// filled one after the other.
 //
 // # Action
 //
-// Box of 7 numbers from -1 to 1; the price of a container of an application is what one adds to a
-// node in the mean of all states, plus scale (half) times the number. A batch is placed node by node (period of
-// them for an action): the next takes, of the containers left, those whose value less their prices
-// is highest, so that the nodes after it have room for the rest. With online arrivals the Box has 9
-// numbers and the next period containers go where they raise the worth of a node most: what it will
-// earn if it is offered containers of each application at rate 3·exp(3x/2), x the eighth number,
-// takes those worth their price and loses each after a mean lifetime, the unit of time, discounted
-// at rate exp(3x/2), x the ninth.
+// Box of 7 numbers from -1 to 1. The price of a container of an application is the value that one adds to a node, in
+// the mean of all states, plus scale (half) times the number. A batch is placed node by node, period nodes for each
+// action: the next node takes the remaining containers whose value less their prices is highest, such that the nodes
+// after it have room for the rest. With online arrivals the Box has 9 numbers, and the next period containers go where
+// they raise the worth of a node most. The worth is what the node will earn if it is offered containers of each
+// application at rate 3·exp(3x/2), with x the eighth number, takes those that are worth their price, and loses each
+// after a mean lifetime, the unit of time. It is discounted at rate exp(3x/2), with x the ninth number.
 //
 // # Observation
 //

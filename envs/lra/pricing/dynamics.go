@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/prices"
 )
 
-// applyArrivals places the next arrivals at the prices and the rates of an action.
+// applyArrivals places the next arrivals at the prices and rates of an action.
 func (t *Task) applyArrivals(ctx context.Context, c cluster.Cluster, rates []float32) (envs.Outcome, error) {
 	prices.Improve(t.worth, t.src.Kinds[0].Plan, &t.pi, rates, t.ep.Decided() == 0)
 	var o envs.Outcome
@@ -53,14 +53,14 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	return t.outcome(before, end), nil
 }
 
-// left returns the problem of the containers that are left, on the nodes to be filled.
+// left returns the problem of the remaining containers on the nodes still to fill.
 func (t *Task) left() *planner.Problem {
 	p := t.ep.Empty()
 	p.Class, p.Batch = p.Class[t.node:], t.rest
 	return p
 }
 
-// fill fills the next node, so that the nodes after it have room for the rest, or all of the last nodes.
+// fill fills the next node, such that the nodes after it have room for the rest, or all of the last nodes.
 func (t *Task) fill(ctx context.Context) error {
 	nodes := len(t.ep.Placement()) - t.node
 	if nodes > t.src.finish {

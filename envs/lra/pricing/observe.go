@@ -28,5 +28,5 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, _ []bool) {
 	}
 }
 
-// running returns the containers that run.
+// running returns the running containers.
 func (t *Task) running() lra.Counts { return t.ep.Placement().Batch() }

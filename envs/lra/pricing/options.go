@@ -28,7 +28,7 @@ func DefaultOptions() Options {
 	return Options{Instances: o.Instances, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward, Scale: priceScale}
 }
 
-// common returns the options as the world knows them.
+// common returns the options of package world.
 func (o *Options) common() world.Options {
 	w := world.DefaultOptions()
 	w.Table, w.Instances, w.Nodes, w.Containers, w.MinContainers = o.Table, o.Instances, o.Nodes, o.Containers, o.MinContainers
@@ -36,7 +36,7 @@ func (o *Options) common() world.Options {
 	return w
 }
 
-// check checks the options that the world does not know.
+// check checks the options that package world does not have.
 func (o *Options) check() error {
 	if o.Arrivals == world.ArrivalsOnline && o.Finish > 0 {
 		return fmt.Errorf("%w: finish is of batch arrivals only", envs.ErrInvalidOption)

@@ -14,24 +14,24 @@ import (
 const (
 	priceScale   = 0.5 // default of scale
 	features     = lra.NumApps + 3
-	onlinePeriod = 200 // containers that are placed at the same prices
+	onlinePeriod = 200 // containers placed at the same prices
 )
 
-// Task is the environment of k8s/LRAPricing-v0: an action is a price of a container of
-// each application. A batch is placed node by node: the next gets the containers, of those left,
-// whose value less their prices is highest. A container that arrives goes where the node, with
-// what is to come to it at the prices, gains most in worth. It implements [envs.Task].
+// Task is the environment of k8s/LRAPricing-v0: an action is a price of a container of each application. A batch is
+// placed node by node: the next node gets the remaining containers whose value less their prices is highest. An
+// arriving container goes to the node that gains most in worth, which includes future containers at the prices. It
+// implements [envs.Task].
 type Task struct {
 	src    *source
 	ep     *world.Episode
 	reward world.Reward
 
 	pi    [lra.NumApps]float64
-	worth *planner.Worth // online: of a node and what is to come to it; nil with a batch
+	worth *planner.Worth // online: of a node and its future containers; nil with a batch
 
 	node   int              // batch: the next to fill
-	first  [lra.NumApps]int // batch: the first pod of each application that is not bound
-	rest   lra.Counts       // batch: containers that are not bound
+	first  [lra.NumApps]int // batch: the first unbound pod of each application
+	rest   lra.Counts       // batch: unbound containers
 	placed []cluster.Op
 }
 

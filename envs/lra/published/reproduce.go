@@ -1,4 +1,4 @@
-// Package published computes the published comparison of planners again.
+// Package published reproduces the published comparison of planners.
 package published
 
 import (
@@ -10,8 +10,10 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 )
 
-// Reproduction holds the throughput of a container that each deterministic method reaches on one
-// batch, and the bound on all placements. Source: the earlier project's batches and tables.
+// Reproduction holds the throughput of a container that each deterministic method reaches on one batch, and the bound
+// on all placements.
+//
+// Source: the earlier project's batches and tables.
 type Reproduction struct {
 	RoundRobin       float64  `json:"roundrobin"`
 	Greedy           float64  `json:"greedy"`

@@ -10,10 +10,10 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// Slots is the number of containers that a sub-cluster has room for.
+// Slots is the capacity of a sub-cluster in containers.
 const Slots = Nodes * lra.MaxSlots
 
-// Quality holds means over random batches of a number of containers, of the throughput of a container.
+// Quality holds the mean throughput of a container over random batches of one size.
 type Quality struct {
 	Containers int     `json:"containers"`
 	Learned    float64 `json:"learned"` // of the scheduler
@@ -23,8 +23,8 @@ type Quality struct {
 	Bound      float64 `json:"lp_bound"`
 }
 
-// Compare lets sub fill a sub-cluster with rows batches of each number of containers from 1 to
-// [Slots], beside baselines. When ctx ends it returns what is complete, with the error of ctx.
+// Compare lets sub and baselines fill a sub-cluster with rows batches of each number of containers from 1 to [Slots].
+// When ctx ends, it returns the completed part and the error of ctx.
 func Compare(ctx context.Context, table *lra.Table, sub Scheduler, rows int, seed uint64) ([]Quality, error) {
 	if rows < 1 {
 		return nil, fmt.Errorf("lra: %d batches of each number of containers, want at least 1", rows)
@@ -61,7 +61,7 @@ func Compare(ctx context.Context, table *lra.Table, sub Scheduler, rows int, see
 	return all, nil
 }
 
-// addBaselines plays the baselines, each with the weight of a batch.
+// addBaselines adds the baselines' results, with the weight of one batch.
 func (q *Quality) addBaselines(p *planner.Problem, weight float64) error {
 	var average [3]float64
 	for i, m := range []struct {

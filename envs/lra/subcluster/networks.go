@@ -11,14 +11,13 @@ import (
 
 // Sizes of the published networks.
 const (
-	subInputs  = 29 // counts of the three children, the application, what remains of each
+	subInputs  = 29 // counts of the three children, the application, the remaining containers of each
 	subHidden  = 128
 	subClasses = 20 // of numbers of containers: 1 to 10, 11 to 20, … 191 and more
 )
 
-// Networks are the frozen networks of the earlier project, which fill a sub-cluster of
-// 27 nodes: for each class of the number of containers a network for each of three levels,
-// dense 128, tanh, dense 3.
+// Networks are the frozen networks of the earlier project, which fill a sub-cluster of 27 nodes. Each class of numbers
+// of containers has a network for each of three levels: dense 128, tanh, dense 3.
 type Networks struct {
 	levels [subClasses][Levels]subNet
 }
@@ -118,8 +117,8 @@ func (n *Networks) Fill(p *planner.Problem, x planner.Placement) error {
 	return nil
 }
 
-// decide returns the child, of width nodes each, for the next container of app, given the
-// nodes as [planner.Remap] shows them.
+// decide returns the child, of width nodes each, for the next container of app. It sees the nodes as [planner.Remap]
+// shows them.
 func (n *subNet) decide(seen planner.Placement, width, app int, left *lra.Counts) int {
 	var input [subInputs]float64
 	for c := range FanOut {

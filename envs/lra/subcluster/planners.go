@@ -43,8 +43,8 @@ var planners = map[string]Scheduler{
 	}),
 }
 
-// Open returns the planner of a name, or reads a file of the published networks or of another registered
-// kind. An error about the name wraps envs.ErrInvalidOption.
+// Open returns the planner called name, or reads a file of the published networks or of a registered kind. If name is
+// unknown, the error wraps envs.ErrInvalidOption.
 func Open(name string) (Scheduler, error) {
 	if s, ok := planners[name]; ok {
 		return s, nil

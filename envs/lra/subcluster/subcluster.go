@@ -1,5 +1,5 @@
-// Package subcluster divides batches among sub-clusters of 27 nodes and fills those: by planners, by
-// the published networks, or by what is registered for the ending of a file.
+// Package subcluster divides batches among sub-clusters of 27 nodes and fills these: by planners, by the published
+// networks, or by readers that are registered for a file extension.
 package subcluster
 
 import (
@@ -13,7 +13,7 @@ import (
 const (
 	Nodes  = 27 // nodes of a sub-cluster: three levels of three
 	FanOut = 3  // children of a vertex of the tree over a sub-cluster
-	Levels = 3  // choices among FanOut that lead to a node
+	Levels = 3  // choices among FanOut children that lead to a node
 )
 
 // A Scheduler fills the nodes of a sub-cluster.
@@ -22,14 +22,14 @@ type Scheduler interface {
 	Fill(p *planner.Problem, x planner.Placement) error
 }
 
-// fileReaders holds the readers by the ending of the files' names: of the published networks, and
-// registered ones. Only init functions write it.
+// fileReaders holds the readers by file extension: that of the published networks, and registered ones. Only init
+// functions write it.
 var fileReaders = map[string]func(path string) (Scheduler, error){
 	".npz": func(path string) (Scheduler, error) { return ReadNetworks(path) },
 }
 
-// RegisterFile makes the option subscheduler take files that end in ext, such as
-// ".safetensors", by read. It is called from init, as envs.Register is, and panics if ext is taken.
+// RegisterFile makes the option subscheduler read files that end in ext, such as ".safetensors", with read. It is
+// called from init, as envs.Register is, and panics if ext is taken.
 func RegisterFile(ext string, read func(path string) (Scheduler, error)) {
 	if fileReaders[ext] != nil {
 		panic(fmt.Sprintf("lra: sub-schedulers in files %s are registered twice", ext))
@@ -37,9 +37,9 @@ func RegisterFile(ext string, read func(path string) (Scheduler, error)) {
 	fileReaders[ext] = read
 }
 
-// EqualSplit divides a batch among sub-clusters of slots each: container by container in the
-// order of applications, to the one with the fewest containers, of those with equally many to
-// the one with the fewest of the application, and of these to the first.
+// EqualSplit divides a batch among sub-clusters of slots each, in the order of applications. Each container goes to the
+// sub-cluster with the fewest containers; among equal ones to that with the fewest of the application, then to the
+// first.
 func EqualSplit(batch lra.Counts, subclusters, slots int) ([]lra.Counts, error) {
 	if n := batch.Total(); n > subclusters*slots {
 		return nil, fmt.Errorf("lra: %d containers for %d sub-clusters, want at most %d", n, subclusters, subclusters*slots)
@@ -56,8 +56,8 @@ func EqualSplit(batch lra.Counts, subclusters, slots int) ([]lra.Counts, error) 
 	return parts, nil
 }
 
-// LeastPart returns the first sub-cluster of those with the fewest containers that has the fewest
-// of app.
+// LeastPart returns the sub-cluster with the fewest containers; among equal ones that with the fewest of app, then the
+// first.
 func LeastPart(totals []int, parts []lra.Counts, app int) int {
 	best := 0
 	for i := range parts {
@@ -68,7 +68,7 @@ func LeastPart(totals []int, parts []lra.Counts, app int) int {
 	return best
 }
 
-// FillParts fills each sub-cluster of [Nodes] of the nodes of p with its part by sub.
+// FillParts fills each sub-cluster of [Nodes] nodes of p with its part, by sub.
 func FillParts(p *planner.Problem, parts []lra.Counts, sub Scheduler) (planner.Placement, error) {
 	if len(parts)*Nodes != len(p.Class) {
 		return nil, fmt.Errorf("lra: %d sub-clusters of %d nodes in a cluster of %d", len(parts), Nodes, len(p.Class))

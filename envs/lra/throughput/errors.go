@@ -6,18 +6,17 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// TableError is by how much the throughputs of one table differ from those of another.
+// TableError holds the differences between the throughputs of two tables.
 type TableError struct {
 	States        int        `json:"states"`            // compared
 	MSE           float64    `json:"mse"`               // of the throughput of a container, over the present applications
 	MAE           float64    `json:"mae"`               // likewise
 	PerContainer  float64    `json:"mae_per_container"` // mean absolute error of a node's throughput, for each of its containers
-	LargestRatio  float64    `json:"largest_ratio"`     // largest of the first over the second, of a node's throughput
-	LargestAtNode lra.Counts `json:"largest_ratio_at"`  // where that is
+	LargestRatio  float64    `json:"largest_ratio"`     // largest ratio of the first to the second throughput of a node
+	LargestAtNode lra.Counts `json:"largest_ratio_at"`  // the state with that ratio
 }
 
-// Compare returns the errors of t against truth in the states that keep accepts, the empty
-// one left out.
+// Compare returns the errors of t relative to truth in the states that keep accepts, except the empty one.
 func Compare(t, truth *lra.Table, keep func(s lra.State) bool) TableError {
 	e := TableError{}
 	entries := 0

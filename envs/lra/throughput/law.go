@@ -1,5 +1,5 @@
-// Package throughput predicts what containers achieve beside others: by a law, which generates tables,
-// and by a regression, which completes measured ones.
+// Package throughput predicts the throughput of containers that share a node: by a law, which generates tables, and by
+// a regression, which completes measured tables.
 package throughput
 
 import (
@@ -10,19 +10,18 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// Law gives the throughput of a container beside others, as a multiple of that alone:
+// Law gives the throughput of a container beside others, as a multiple of its throughput alone:
 //
 //	(1 + Affinity · r / (r + Shared·u + Crowd·v)) · (1 + Σ_b Contention[b] · n_b)^−Exponent
 //
-// where n_b counts the other containers of application b, r those of the store that the
-// application reads from, u the other readers of that store, and v the rest; the first factor
-// is 1 where r is 0.
+// where n_b counts the other containers of application b, r those of the store that the application reads from, u the
+// other readers of that store, and v the rest; the first factor is 1 if r is 0.
 type Law struct {
 	Contention    [lra.NumApps]float64
 	Exponent      float64
 	Affinity      float64 // of readers of the store; 0 for others
 	Shared, Crowd float64
-	Residual      float64 // root mean square of what the law leaves of the published profile
+	Residual      float64 // root mean square of the residuals on the published profile
 }
 
 // laws are least-squares fits to the complete published profile of the earlier project.
@@ -36,7 +35,7 @@ var laws = [lra.NumApps]Law{
 	{Contention: [lra.NumApps]float64{.001, 0, 0, 0, 0, 0, .001}, Exponent: 2.077, Affinity: .461, Shared: .046, Residual: .049},
 }
 
-// Throughput returns the throughput of a container of app in state s, which has one.
+// Throughput returns the throughput of a container of app in state s, which must have one.
 func (l *Law) Throughput(s lra.State, app int) float64 {
 	n := s.Counts()
 	n[app]--
@@ -58,9 +57,9 @@ func (l *Law) Throughput(s lra.State, app int) float64 {
 	return v
 }
 
-// GenerateTable returns a table by the fitted laws. A seed other than 0 makes other
-// applications of the same kind: it multiplies each coefficient of contention and affinity by a
-// lognormal factor of scale 0.25 and each entry by one of the law's residual.
+// GenerateTable returns a table by the fitted laws. A seed other than 0 generates other applications of the same kind:
+// it multiplies each coefficient of contention and affinity by a lognormal factor of scale 0.25, and each entry by one
+// with the scale of the law's residual.
 func GenerateTable(seed uint64) *lra.Table {
 	own := laws
 	rng := rand.New(pcg.New(seed))

@@ -10,13 +10,13 @@ import (
 // Prediction describes a table that a [Regressor] predicts.
 type Prediction struct {
 	Measured int         `json:"measured_states"`
-	HeldOut  *TableError `json:"held_out"` // of the states that were not measured; nil if the truth is not known
+	HeldOut  *TableError `json:"held_out"` // of the unmeasured states; nil if the truth is unknown
 
-	Extrapolated []Extrapolation `json:"extrapolated"` // where the profile has no measurement near
-	Clipped      []Clipping      `json:"clipped"`      // predictions moved to the measured range
+	Extrapolated []Extrapolation `json:"extrapolated"` // where the profile has no measurement nearby
+	Clipped      []Clipping      `json:"clipped"`      // predictions clipped to the measured range
 }
 
-// Predict completes a profile, and compares the states that it lacks with truth, which may be nil.
+// Predict completes a profile, and compares the predicted states with truth, which may be nil.
 func Predict(profile []Measurement, truth *lra.Table) (*lra.Table, *Prediction, error) {
 	r, err := FitRegressor(profile)
 	if err != nil {
@@ -35,7 +35,7 @@ func Predict(profile []Measurement, truth *lra.Table) (*lra.Table, *Prediction, 
 	return table, p, nil
 }
 
-// Warnings describes the unreliable parts of the prediction, in sentences.
+// Warnings describes the unreliable parts of the prediction in sentences.
 func (p *Prediction) Warnings() []string {
 	features := map[string][]string{}
 	for _, e := range p.Extrapolated {

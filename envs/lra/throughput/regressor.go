@@ -10,12 +10,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// A Regressor predicts throughputs in states that were not measured: for each application a
-// ridge regression on counts, products of two counts and what is present, and to it the mean of
-// the residuals of measured states, the nearer the heavier. Measured states keep the mean of
-// their measurements. No prediction leaves the range of what was measured of its application:
-// the squares of the regression grow without bound where nothing was measured
-// ([Regressor.Extrapolations] says where).
+// A Regressor predicts throughputs in unmeasured states. For each application it adds two terms: a ridge regression on
+// counts, products of two counts and presence; and a mean of the residuals of measured states, in which nearer states
+// weigh more. Measured states keep the mean of their measurements. Predictions stay within the measured range of their
+// application, since the squares of the regression grow without bound where nothing was measured;
+// [Regressor.Extrapolations] lists these places.
 type Regressor struct {
 	apps     [lra.NumApps]appRegressor
 	Measured [lra.NumStates]bool // states with at least one measurement of all their applications
@@ -31,15 +30,15 @@ type appRegressor struct {
 	support   [NumFeatures]Range // of each feature in the measured states
 }
 
-// Constants of the regression, as first guessed: they were not tuned on any held-out state.
+// Constants of the regression, as first guessed: they are not tuned on held-out states.
 const (
 	ridge     = 0.1
 	nearness  = 1.2 // counts over which the weight of a residual falls by a factor of e
-	shrinkage = 0.3 // weight of no residual at all
+	shrinkage = 0.3 // weight of a residual of 0
 )
 
-// FitRegressor fits a regressor to a profile. Throughputs of 0 are failed measurements and left
-// out. It returns an error if an application was not measured at all.
+// FitRegressor fits a regressor to a profile. It omits throughputs of 0, which are failed measurements. It returns an
+// error if an application was not measured at all.
 func FitRegressor(profile []Measurement) (*Regressor, error) {
 	r := &Regressor{}
 	for a := range r.apps {
@@ -147,14 +146,13 @@ func (r *appRegressor) unclipped(s lra.State) float64 {
 	return r.trend(s) + sum/weight
 }
 
-// maxDistance is the number of containers by which a measured state may differ from a predicted one
-// and still count.
+// maxDistance is the maximum number of containers by which a measured state may differ from a predicted one to count.
 const maxDistance = 6
 
 func abs(x int) int { return max(x, -x) }
 
-// numTerms is the number of terms of the regression: 1, counts, products of two, presence of
-// each, and the store's presence with each.
+// numTerms is the number of terms of the regression: 1, counts, products of two counts, presence of each application,
+// and presence of the store with each application.
 const numTerms = 1 + lra.NumApps + lra.NumApps*(lra.NumApps+1)/2 + lra.NumApps + lra.NumApps
 
 func terms(s lra.State) []float64 {

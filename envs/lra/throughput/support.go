@@ -6,11 +6,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// NumFeatures is the number of features that measurements are counted by: the containers of each
-// application, then all containers of the node.
+// NumFeatures is the number of features that describe where measurements exist: the containers of each application,
+// then all containers of the node.
 const NumFeatures = lra.NumApps + 1
 
-// FeatureName returns the name of a feature, for people.
+// FeatureName returns the display name of a feature.
 func FeatureName(f int) string {
 	if f == lra.NumApps {
 		return "all containers"
@@ -32,7 +32,7 @@ func features(s lra.State) (f [NumFeatures]int) {
 	return f
 }
 
-// supportOf returns the range of each feature in some states.
+// supportOf returns the range of each feature over states.
 func supportOf(states []lra.State) (r [NumFeatures]Range) {
 	for i, s := range states {
 		for f, v := range features(s) {
@@ -45,14 +45,13 @@ func supportOf(states []lra.State) (r [NumFeatures]Range) {
 	return r
 }
 
-// Extrapolation says that throughputs of an application are predicted where a feature lies
-// outside of what was measured of the application.
+// Extrapolation describes predictions for an application whose feature lies outside the measured range.
 type Extrapolation struct {
-	App      string `json:"app"`      // whose throughput is predicted
+	App      string `json:"app"`      // index of the application
 	Feature  string `json:"feature"`  // [FeatureName]
-	Given    Range  `json:"given"`    // that the predicted states have outside of Measured
-	Measured Range  `json:"measured"` // that the measurements have
-	States   int    `json:"states"`   // predicted ones outside of Measured
+	Given    Range  `json:"given"`    // range of the predicted states outside Measured
+	Measured Range  `json:"measured"` // range of the measurements
+	States   int    `json:"states"`   // number of predicted states outside Measured
 }
 
 // String names the feature, and the ranges given and measured.
@@ -68,8 +67,8 @@ func (r Range) String() string {
 	return fmt.Sprintf("%d to %d", r.Low, r.High)
 }
 
-// Extrapolations returns where [Regressor.Table] predicts beyond the measurements, by application,
-// then by feature. An application that is absent from a state has no throughput to predict there.
+// Extrapolations returns where [Regressor.Table] predicts beyond the measurements, by application, then by feature.
+// States without the application do not count.
 func (r *Regressor) Extrapolations() []Extrapolation {
 	var all []Extrapolation
 	for a := range r.apps {
@@ -94,14 +93,13 @@ func (r *Regressor) Extrapolations() []Extrapolation {
 	return all
 }
 
-// Clipping says how many predictions of an application were moved to the nearest measured
-// throughput.
+// Clipping counts the predictions of an application that were clipped to the measured range.
 type Clipping struct {
 	App    string  `json:"app"`
 	Low    float64 `json:"low"` // least measured throughput of a container
 	High   float64 `json:"high"`
 	States int     `json:"states"`
-	Lowest float64 `json:"lowest"`  // prediction before it was clipped
+	Lowest float64 `json:"lowest"`  // prediction before clipping
 	Most   float64 `json:"highest"` // likewise
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// baselineSeed seeds the random choices of baselines, of each episode alike.
+// baselineSeed seeds the random choices of baselines, the same in each episode.
 const baselineSeed = 1
 
 // BaselineRand returns the generator of a baseline's random choices in an episode.

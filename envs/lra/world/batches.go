@@ -50,11 +50,11 @@ func (s *Source) readBatches() error {
 	return nil
 }
 
-// splitStream keeps the episodes of the held-out split apart from those of the training split
-// even for equal seeds. Its value is arbitrary.
+// splitStream separates the episodes of the held-out split from those of the training split, even for equal seeds. Its
+// value is arbitrary.
 const splitStream = 0x9e3779b97f4a7c15
 
-// Reseed makes own the stream of an episode of the split.
+// Reseed sets own to the random stream of an episode of the split.
 func (s *Source) Reseed(own *pcg.Source, rng *rand.Rand) {
 	seed := rng.Uint64()
 	if s.Options.Split == SplitHeldOut {

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
-// Bytes estimates the memory of an episode, for [envs.Sized]: nodes with their features, and containers;
-// and of the tables that episodes share.
+// Bytes estimates the memory of an episode, for [envs.Sized]: nodes with their features, containers, and the tables
+// that episodes share.
 func (s *Source) Bytes() envs.Bytes {
 	containers := s.Options.Containers
 	for _, b := range s.batches {

@@ -10,11 +10,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// NoApp is the application where there is no container to place.
+// NoApp is the application if there is no container to place.
 const NoApp = lra.NumApps
 
-// An Episode places containers on nodes, one after the other: those of a batch, or with online
-// arrivals those that come and go.
+// An Episode places containers on nodes, one after the other: those of a batch or, with online arrivals, those that
+// come and go.
 type Episode struct {
 	src *Source
 	own *pcg.Source // of the episode
@@ -24,14 +24,14 @@ type Episode struct {
 	forbid []uint8    // of each node: bit i forbids the application of limit i
 	queue  []uint8    // applications in the order of arrival
 	next   int        // index in queue of the container to place, and of its pod
-	left   lra.Counts // of the batch, after that container
+	left   lra.Counts // remaining containers of the batch after that one
 
 	Tally
-	decided int // choices of a node
+	decided int // choices of a node so far
 
-	rows []float32 // features of the nodes as they are
+	rows []float32 // features of the current nodes
 	mask []bool    // which nodes permit the container to place
-	open int       // how many do
+	open int       // number of nodes that do
 
 	running *cluster.Departures // nil with a batch
 	times   averages
@@ -62,13 +62,13 @@ func (e *Episode) Placement() planner.Placement { return e.x }
 // change them.
 func (e *Episode) Queue() []uint8 { return e.queue }
 
-// Decided returns how many containers have been placed or rejected by a choice.
+// Decided returns the number of containers that a choice has placed or rejected.
 func (e *Episode) Decided() int { return e.decided }
 
 // Online reports whether containers come and go.
 func (e *Episode) Online() bool { return e.running != nil }
 
-// Begin starts an episode that is drawn with rng.
+// Begin draws and starts an episode.
 func (e *Episode) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) error {
 	e.src.Reseed(e.own, rng)
 	e.restart()
@@ -110,7 +110,7 @@ func (e *Episode) restart() {
 	}
 }
 
-// first goes to the first container of a batch that some node permits.
+// first advances to the first container of a batch that some node permits.
 func (e *Episode) first(ctx context.Context) {
 	for _, a := range e.queue {
 		e.left[a]++
@@ -119,7 +119,7 @@ func (e *Episode) first(ctx context.Context) {
 	e.advance(ctx)
 }
 
-// drawLimits draws for each restricted application the nodes that are not meant for it.
+// drawLimits draws for each restricted application the nodes that exclude it.
 func (e *Episode) drawLimits() {
 	clear(e.forbid)
 	for i, l := range e.src.limits {
@@ -142,7 +142,7 @@ func (e *Episode) App() int {
 	return int(e.queue[e.next])
 }
 
-// advance goes to the next container of the batch that some node permits, or stops before when ctx ends.
+// advance advances to the next container of the batch that some node permits, or stops earlier when ctx ends.
 func (e *Episode) advance(ctx context.Context) {
 	for first := true; ; first = false {
 		if !first {
@@ -161,9 +161,9 @@ func (e *Episode) advance(ctx context.Context) {
 	}
 }
 
-// Place puts the next container on node and goes to the one after it that some node permits. A node
-// that does not permit the container leaves it pending for ever. Place returns what the step
-// earned, see [Reward], and whether the episode is at its end.
+// Place puts the next container on node and advances to the next one that some node permits. A container on a node that
+// does not permit it stays pending for ever. Place returns the reward that the step earned, see [Reward], and whether
+// the episode has ended.
 func (e *Episode) Place(ctx context.Context, c cluster.Cluster, node int) (earned float64, end bool, err error) {
 	if e.Online() {
 		return e.placeOnline(ctx, c, node)
@@ -202,8 +202,8 @@ func (e *Episode) Put(node int) {
 	e.advance(context.Background())
 }
 
-// Fill puts the containers of state s on an empty node, whatever is next in the queue. The caller
-// binds their pods, and calls [Episode.Finish] after the last.
+// Fill puts the containers of state s on an empty node, regardless of the queue. The caller binds their pods, and calls
+// [Episode.Finish] after the last.
 func (e *Episode) Fill(node int, s lra.State) {
 	e.Placed += s.Total()
 	e.decided += s.Total()

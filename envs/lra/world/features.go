@@ -5,11 +5,11 @@ import "github.com/kubernasium/kubernasium/envs/lra"
 // Features of a node, and of the batch.
 const (
 	NodeFeatures  = lra.NumApps + 4   // counts, free slots, value, gain, speed
-	BatchFeatures = 2*lra.NumApps + 3 // application, remaining, all remaining, used slots, violations left
+	BatchFeatures = 2*lra.NumApps + 3 // application, remaining, all remaining, used slots, remaining violations
 	GainFeature   = lra.NumApps + 2   // by how much the value of the node would grow
 )
 
-// PerApp returns a name for each application, after prefix.
+// PerApp returns a name for each application, with the given prefix.
 func PerApp(prefix string) []string {
 	var names []string
 	for _, app := range lra.Apps {
@@ -18,8 +18,7 @@ func PerApp(prefix string) []string {
 	return names
 }
 
-// Rows returns the features of the nodes as they are, NodeFeatures of each. The caller must not
-// change them.
+// Rows returns the features of the current nodes, NodeFeatures of each. The caller must not change them.
 func (e *Episode) Rows() []float32 { return e.rows }
 
 // Row returns the features of node i if it were in state s.
@@ -28,7 +27,7 @@ func (e *Episode) Row(i int, s lra.State) []float32 { return e.kind(i).Row(e.App
 // Mask returns which nodes permit the container to place. The caller must not change it.
 func (e *Episode) Mask() []bool { return e.mask }
 
-// observeBatch writes the features of the batch: the container to place and those to come.
+// observeBatch writes the features of the batch: the container to place and the remaining ones.
 func (e *Episode) observeBatch(dst []float32) {
 	clear(dst)
 	app := e.App()
@@ -50,8 +49,8 @@ func (e *Episode) observeBatch(dst []float32) {
 	}
 }
 
-// Observe writes the observation of a choice in t, with rows as the features of the nodes, and which
-// children have a node that permits the container; all of them if none has.
+// Observe writes the observation of a choice in t, with rows as the features of the nodes. The mask permits children
+// with a node that permits the container, or all children if there is none.
 func (e *Episode) Observe(t *Tree, rows, obs []float32, mask []bool) {
 	nodes := t.fan * NodeFeatures
 	if t.levels == 1 {
@@ -69,9 +68,9 @@ func (e *Episode) Observe(t *Tree, rows, obs []float32, mask []bool) {
 	t.ObserveLevel(obs[nodes:])
 }
 
-// observeChildren writes the features of the children of a vertex, and which of them has a node
-// that permits the container: the mean of their nodes, but of the gain the largest of those
-// that permit it.
+// observeChildren writes the features of the children of a vertex, and which of them have a node that permits the
+// container. Features are means over the child's nodes, except for the gain, the largest among the nodes that permit
+// the container.
 func (e *Episode) observeChildren(t *Tree, rows, obs []float32, mask []bool) {
 	clear(obs)
 	width := t.width()

@@ -7,14 +7,14 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
-// Kind is a class of nodes, with the tables that steps look up.
+// Kind is a class of nodes, with its lookup tables.
 type Kind struct {
-	Plan       *planner.Model   // by the table that planners know
+	Plan       *planner.Model   // by the table that planners see
 	Forbidding []*planner.Model // Plan for each set of forbidden applications, by bits in the order of restrict
-	Score      *planner.Model   // by the table that rewards are by
+	Score      *planner.Model   // by the table of the rewards
 	Throughput [lra.NumStates]float64
 
-	rates     *lra.Table // that rewards are by, at speed 1; nil without a cluster
+	rates     *lra.Table // of the rewards, at speed 1; nil without a cluster
 	satisfied [lra.NumStates]int
 	dues      [lra.NumStates]float64 // reward gap: subtracted from the objective of the score table; 0 otherwise
 	gains     [lra.NumApps + 1][lra.NumStates]float32
@@ -51,7 +51,7 @@ func (s *Source) newKind(class planner.Class, score *lra.Table) (*Kind, error) {
 	return k, nil
 }
 
-// NewKindSource returns a Source of n nodes by m alone, for episodes without a cluster.
+// NewKindSource returns a Source of n nodes with only m, for episodes without a cluster.
 func NewKindSource(m *planner.Model, n int) *Source {
 	s := &Source{Options: DefaultOptions(), Class: make([]int, n), Slots: n * m.Class.Slots}
 	s.Options.Nodes = n
@@ -89,11 +89,11 @@ func (s *Source) features() {
 	s.Bound = float32(math.Ceil(largest))
 }
 
-// Row returns the features of a node in state s where a container of app is to be placed.
+// Row returns the features of a node in state s for a container of app.
 func (k *Kind) Row(app int, s lra.State) []float32 {
 	at := (app*lra.NumStates + int(s)) * NodeFeatures
 	return k.rows[at : at+NodeFeatures : at+NodeFeatures]
 }
 
-// Rate returns the throughput of a container of app, which is one of state s.
+// Rate returns the throughput of one container of app in state s.
 func (k *Kind) Rate(s lra.State, app int) float64 { return k.Score.Class.Speed * k.rates.RPS[s][app] }

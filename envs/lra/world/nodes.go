@@ -18,8 +18,7 @@ func (e *Episode) Permits(i, app int) bool {
 	return e.kind(i).Plan.Next[e.x[i]][app] != lra.NoState && (e.forbid[i] == 0 || e.meant(i, app) || e.Violations < e.src.budget)
 }
 
-// FirstOpen returns the first of the nodes from first up to, but without, end that permits the container
-// to place, or first if none does.
+// FirstOpen returns the first node in [first, end) that permits the container to place, or first if none does.
 func (e *Episode) FirstOpen(first, end int) int {
 	for i := first; i < end; i++ {
 		if e.Permits(i, e.App()) {
@@ -74,8 +73,8 @@ func (e *Episode) set(node int, to lra.State) {
 	}
 }
 
-// Empty returns the nodes of the episode without a batch, as planners know them: restrictions are
-// kept without exception.
+// Empty returns the nodes of the episode as a planner's problem without a batch. Planners keep restrictions without
+// exception.
 func (e *Episode) Empty() *planner.Problem {
 	p := &planner.Problem{}
 	first := make([]int, len(e.src.Kinds))

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 )
 
-// interarrival is the mean time between arrivals. It sets only the scale of the clock.
+// interarrival is the mean time between arrivals. It only sets the scale of the clock.
 const interarrival = time.Second
 
 // averages are sums over the time of an episode with online arrivals.
@@ -35,12 +35,12 @@ func (a *averages) of(src *Source) (throughput, objective float64) {
 	return throughput, objective
 }
 
-// beginOnline starts with the mean number of containers, at random on nodes meant for them, and
-// waits for the first arrival.
+// beginOnline starts with the mean number of containers on random nodes that are meant for them, and waits for the
+// first arrival.
 func (e *Episode) beginOnline(ctx context.Context, c cluster.Cluster) error {
 	*e.running = (*e.running)[:0]
 	e.times = averages{life: e.src.Scale * interarrival.Seconds()}
-	e.next = -1 // there is nothing to place yet
+	e.next = -1 // no container to place yet
 	if err := e.addNodes(ctx, c); err != nil {
 		return err
 	}
@@ -67,10 +67,10 @@ func (e *Episode) beginOnline(ctx context.Context, c cluster.Cluster) error {
 	return e.arrive(ctx, c)
 }
 
-// anyNode draws among the nodes that are meant for app and have room, or returns -1.
+// anyNode draws among the nodes that are meant for app and have room; -1 if there is none.
 func (e *Episode) anyNode(app int) int {
 	n := len(e.x)
-	for range 4 * n { // finds one unless few are left
+	for range 4 * n { // finds one unless only few have room
 		if i := e.rng.IntN(n); e.meant(i, app) && e.Permits(i, app) {
 			return i
 		}
@@ -84,12 +84,12 @@ func (e *Episode) anyNode(app int) int {
 	return -1
 }
 
-// exponential draws a duration of the given mean in seconds, of at least a nanosecond.
+// exponential draws a duration with the given mean in seconds, at least a nanosecond.
 func (e *Episode) exponential(mean float64) time.Duration {
 	return time.Duration(min(1+e.rng.ExpFloat64()*mean*float64(time.Second), math.MaxInt64/4))
 }
 
-// arrive lets time pass until a container arrives that some node permits.
+// arrive advances the clock until a container arrives that some node permits.
 func (e *Episode) arrive(ctx context.Context, c cluster.Cluster) error {
 	for {
 		until := e.times.now + e.exponential(interarrival.Seconds())
@@ -128,9 +128,8 @@ func (e *Episode) pass(to time.Duration) {
 	e.times.now = to
 }
 
-// placeOnline is Place with online arrivals. It earns the objective over the time until the next
-// arrival, by the number of containers there are on average and the mean time between arrivals,
-// times the placements of an episode.
+// placeOnline is Place with online arrivals. It earns the objective over the time until the next arrival, divided by
+// the mean number of containers, the mean time between arrivals, and the placements of an episode.
 func (e *Episode) placeOnline(ctx context.Context, c cluster.Cluster, node int) (earned float64, end bool, err error) {
 	if err := e.bind(ctx, c, node); err != nil {
 		return 0, false, err

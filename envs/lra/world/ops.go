@@ -9,13 +9,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
-// Size of a container and, times the slots, of a node.
+// Resources of a container and, times the slots, of a node.
 const (
 	containerMilliCPU = 2000
 	containerMemory   = 8 << 30
 )
 
-// addNodes sets ops to those that make the nodes. It returns an error if ctx ends.
+// addNodes sets ops to those that create the nodes, or returns an error if ctx ends.
 func (e *Episode) addNodes(ctx context.Context, c cluster.Cluster) error {
 	if e.meta == nil {
 		meta := Intern(ctx, c, len(e.x))
@@ -31,10 +31,10 @@ func (e *Episode) addNodes(ctx context.Context, c cluster.Cluster) error {
 	return nil
 }
 
-// checkEvery is the number of nodes between looks at a context.
+// checkEvery is the number of nodes between checks of the context.
 const checkEvery = 1 << 10
 
-// Intern enters and returns the metadata of n nodes and of the applications, or of fewer if ctx ends.
+// Intern enters the metadata of n nodes and of the applications and returns the indices; fewer if ctx ends.
 func Intern(ctx context.Context, c cluster.Cluster, n int) []int32 {
 	meta := make([]int32, 0, n+lra.NumApps)
 	for i := range n {
@@ -49,7 +49,7 @@ func Intern(ctx context.Context, c cluster.Cluster, n int) []int32 {
 	return meta
 }
 
-// AddNode returns the op that makes a node.
+// AddNode returns the op that creates a node.
 func AddNode(meta int32, slots int) cluster.Op {
 	return cluster.Op{
 		Kind: cluster.AddNode, Meta: meta, MaxPods: int32(slots),
@@ -57,13 +57,13 @@ func AddNode(meta int32, slots int) cluster.Op {
 	}
 }
 
-// addPod returns the op that makes the pod of a container.
+// addPod returns the op that creates the pod of a container.
 func (e *Episode) addPod(pod, app int, lifetime time.Duration) cluster.Op {
 	return AddPod(pod, e.meta[len(e.x)+app], lifetime)
 }
 
-// AddPod returns the op that makes the pod of a container with the metadata of its application; a
-// lifetime of 0 is for ever.
+// AddPod returns the op that creates the pod of a container with the metadata of its application; a lifetime of 0 is
+// for ever.
 func AddPod(pod int, meta int32, lifetime time.Duration) cluster.Op {
 	return cluster.Op{
 		Kind: cluster.AddPod, Pod: int32(pod), Meta: meta, Duration: lifetime,

@@ -20,7 +20,7 @@ const (
 	OrderApps     = "apps"     // all containers of the first application, then all of the second
 	OrderShuffled = "shuffled" // in random order
 
-	ArrivalsBatch  = "batch"  // all containers are there at once, and stay
+	ArrivalsBatch  = "batch"  // all containers exist at once, and stay
 	ArrivalsOnline = "online" // containers come and go
 
 	RewardDense    = "dense"
@@ -28,8 +28,8 @@ const (
 	RewardGap      = "gap" // online: dense, less what the same containers earn at the linear bound
 )
 
-// Options are the options of placing containers one by one, which the environments of this family
-// have all or in part, with the defaults of [DefaultOptions].
+// Options are the options of placing containers one by one, with the defaults of [DefaultOptions]. The environments of
+// this family have all or some of them.
 type Options struct {
 	Table          string `opt:"table,file" doc:"CSV file of the node table that planners and observations know; empty generates one"`
 	Instances      `opt:",squash"`
@@ -47,7 +47,7 @@ type Options struct {
 	Reward         string `opt:"reward" valid:"dense|terminal|gap" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
 }
 
-// Instances are the options that say which instances are played.
+// Instances are the options that select the instances.
 type Instances struct {
 	ScoreTable string `opt:"score_table,file" doc:"CSV file of the node table that rewards are by; empty is table"`
 	TableSeed  int    `opt:"table_seed" valid:"0,9007199254740992" doc:"random seed of the generated table; 0 is the law as fitted to the published profile"`
@@ -81,7 +81,7 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{envs.ErrInvalidOption}, args...)...)
 }
 
-// check checks each option by itself and what some of them exclude.
+// check checks each option, and combinations of options.
 func (o *Options) check() error {
 	if err := envs.CheckOptions(o); err != nil {
 		return err
@@ -137,14 +137,14 @@ func (o *Options) classes() (kinds []planner.Class, of []int, err error) {
 	return kinds, of, nil
 }
 
-// restricted is an application that only part of the nodes is meant for.
+// restricted is an application that only some of the nodes are meant for.
 type restricted struct {
 	app   int
-	nodes int // that are meant for it
+	nodes int // nodes that are meant for it
 }
 
-// maxRestricted is the most applications of the option restrict: each doubles the number of
-// kinds of nodes.
+// maxRestricted is the maximum number of applications of the option restrict: each doubles the number of kinds of
+// nodes.
 const maxRestricted = 3
 
 func (o *Options) restrictions() ([]restricted, error) {

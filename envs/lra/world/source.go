@@ -12,16 +12,16 @@ import (
 // Source holds the data that all tasks of one Open share. It is read-only.
 type Source struct {
 	Options     Options
-	Constraints []interference.Constraint // derived from the table that planners know
+	Constraints []interference.Constraint // from the table that planners see
 	Kinds       []*Kind
 	Class       []int // kind of each node
 	Slots       int
-	Scale       float64 // containers by which objectives are divided
+	Scale       float64 // number of containers that divides objectives
 	Bound       float32 // of the features of a node
 
-	table   *lra.Table // that planners know
+	table   *lra.Table // table that planners see
 	limits  []restricted
-	batches []lra.Counts // of the file, those of the split; nil draws
+	batches []lra.Counts // of the file and the split; nil draws
 	budget  int          // containers that may violate restrictions
 }
 
@@ -73,9 +73,8 @@ func NewSource(opts Options) (*Source, error) {
 	return s, nil
 }
 
-// setDues sets what the containers of each state are worth at the duals of the linear bound of
-// the containers that run on average, with the share of the node. No state is worth more than
-// its dues.
+// setDues sets the value of the containers of each state, and of the share of the node, at the duals of the linear
+// bound of the mean mix of containers. No state has a higher value than its dues.
 func (s *Source) setDues() error {
 	p := &planner.Problem{Class: s.Class}
 	for a := range p.Batch {
@@ -99,7 +98,7 @@ func (s *Source) setDues() error {
 	return nil
 }
 
-// tables returns the tables that planners know and that rewards are by.
+// tables returns the table that planners see and that of the rewards.
 func (o *Options) tables() (plan, score *lra.Table, err error) {
 	if o.Table == "" {
 		plan = throughput.GenerateTable(uint64(o.TableSeed))

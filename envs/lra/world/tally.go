@@ -41,7 +41,7 @@ type Tally struct {
 	Violations int
 }
 
-// Move counts that a node of kind k went from one state to another.
+// Move counts the move of a node of kind k from one state to another.
 func (t *Tally) Move(k *Kind, from, to lra.State) {
 	t.Value += k.Score.Value[to] - k.Score.Value[from]
 	t.Throughput += k.Throughput[to] - k.Throughput[from]

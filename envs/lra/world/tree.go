@@ -10,18 +10,17 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// A Tree leads to one of its leaves, nodes or sub-clusters, by choices among children. The leaves below
-// a vertex have consecutive numbers.
+// A Tree leads to one of its leaves, nodes or sub-clusters, by choices among children. The leaves below a vertex have
+// consecutive numbers.
 type Tree struct {
-	fan, levels int // children of a vertex, choices from the root to a leaf
-	level, from int // the vertex where a choice is due, by its first leaf
+	fan, levels int // children of a vertex; choices from the root to a leaf
+	level, from int // the current vertex: its level and its first leaf
 }
 
 // NewTree returns a tree whose n leaves are the children of its root.
 func NewTree(n int) Tree { return Tree{fan: n, levels: 1} }
 
-// NewTreeOfThrees returns a tree of n leaves whose vertices have three children each. Its error wraps
-// envs.ErrInvalidOption.
+// NewTreeOfThrees returns a tree of n leaves with three children per vertex. Its error wraps envs.ErrInvalidOption.
 func NewTreeOfThrees(n int) (Tree, error) {
 	levels, m := 0, 1
 	for m < n {
@@ -43,7 +42,7 @@ func (t *Tree) Fan() int { return t.fan }
 // Reset returns to the root.
 func (t *Tree) Reset() { t.level, t.from = 0, 0 }
 
-// Descend goes down to a child. At a leaf it returns its number and true, and goes back to the root.
+// Descend goes down to a child. At a leaf it returns the leaf's number and true, and returns to the root.
 func (t *Tree) Descend(child int) (leaf int, ok bool) {
 	t.from += child * t.width()
 	if t.level++; t.level < t.levels {
@@ -54,7 +53,7 @@ func (t *Tree) Descend(child int) (leaf int, ok bool) {
 	return leaf, true
 }
 
-// width returns the number of leaves below each child of the present vertex.
+// width returns the number of leaves below each child of the current vertex.
 func (t *Tree) width() int {
 	w := 1
 	for range t.levels - 1 - t.level {
@@ -63,11 +62,11 @@ func (t *Tree) width() int {
 	return w
 }
 
-// Children returns the first leaf below the present vertex and how many leaves each child has.
+// Children returns the first leaf below the current vertex, and the number of leaves of each child.
 func (t *Tree) Children() (first, width int) { return t.from, t.width() }
 
-// Spaces returns the spaces of choices: of the features of each child, within ±bound, and the batch,
-// with one more feature for each of several levels; and of the child.
+// Spaces returns the spaces of a choice: of the features of each child, within ±bound, and of the batch, with one more
+// feature for each level if there are several; and of the child.
 func (t *Tree) Spaces(bound float32, features int) (obs, act space.Space) {
 	batch := BatchFeatures
 	if t.levels > 1 {
@@ -91,7 +90,7 @@ func (t *Tree) BatchNames() []string {
 	return names
 }
 
-// ObserveLevel writes the level of the choice behind the other features of the batch.
+// ObserveLevel writes the level of the choice after the other features of the batch.
 func (t *Tree) ObserveLevel(batch []float32) {
 	if t.levels > 1 {
 		level := batch[BatchFeatures:]
@@ -100,15 +99,15 @@ func (t *Tree) ObserveLevel(batch []float32) {
 	}
 }
 
-// Descent plans the way of a container down a tree.
+// Descent plans the path of a container down a tree.
 type Descent struct {
 	Tree     *Tree
 	Decision func() int               // numbers the containers
 	Choose   func() int               // chooses the leaf for a container
-	Below    func(first, end int) int // chooses among leaves where other actions have left the way to the chosen one
+	Below    func(first, end int) int // chooses among the leaves that remain if other actions have left the path to the chosen one
 }
 
-// Policy returns the policy that follows the descent that start returns for each episode.
+// Policy returns a policy that follows a Descent; start makes one for each episode.
 func Policy(start func(ctx context.Context) (Descent, error)) envs.Policy {
 	var d Descent
 	leaf, decision := 0, 0
@@ -120,7 +119,7 @@ func Policy(start func(ctx context.Context) (Descent, error)) envs.Policy {
 			}
 		}
 		t := d.Tree
-		if first || t.level == 0 || d.Decision() != decision { // or it was not asked at the root
+		if first || t.level == 0 || d.Decision() != decision { // or it was not called at the root
 			leaf, decision = d.Choose(), d.Decision()
 		}
 		width := t.width()

@@ -22,11 +22,11 @@ type View struct {
 	Kind  func(node int) *Kind
 }
 
-// maxLines is the most nodes that are listed one by one; of more, each kind is shown once.
+// maxLines is the maximum number of nodes that Text lists one by one; with more nodes it groups them by state.
 const maxLines = 81
 
-// Text lists the nodes: their containers, how many there are, and their throughput. Nodes are
-// listed one by one up to maxLines; above, those in one state together, the most frequent first.
+// Text lists the nodes: their containers, how many there are, and their throughput. It lists up to maxLines nodes one
+// by one. With more nodes it groups those in one state, the most frequent first.
 func (v *View) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%-8s", v.Title, "node")
@@ -77,9 +77,9 @@ const (
 	imageHeight = 486 // at least: 81 nodes of 6
 )
 
-// Heat is the placement matrix as an image: a row for each node, a column for each
-// application, the darker the more containers; and at the right the node's throughput, from
-// white at 0 to full at that of 12 containers alone, about the most that there is.
+// Heat is the placement matrix as an image: a row for each node, a column for each application, darker for more
+// containers. At the right it shows the node's throughput, from white at 0 to full colour at that of 12 containers
+// alone, about the maximum.
 func (v *View) Heat() *image.RGBA {
 	height := max(1, imageHeight/len(v.Nodes))
 	img := image.NewRGBA(image.Rect(0, 0, (lra.NumApps+1)*cellWidth+1, height*len(v.Nodes)))
@@ -101,10 +101,10 @@ func (v *View) Heat() *image.RGBA {
 	return img
 }
 
-// mostThroughput is about the most of a node: that of 12 containers alone.
+// mostThroughput is about the maximum of a node: that of 12 containers alone.
 const mostThroughput = 12
 
-// Grids shows the containers of each node, how much they slow one another down, and what each application achieves.
+// Grids shows the containers of each node, how much they slow one another down, and the throughput of each application.
 func (v *View) Grids() []envs.Grid {
 	nodes := envs.Grid{Title: "Containers by node: " + strings.ReplaceAll(v.Title, "  ", ", "), Columns: append(slices.Clone(lra.Apps[:]), "throughput", "per container")}
 	for range lra.Apps {
@@ -139,7 +139,7 @@ func (v *View) Grids() []envs.Grid {
 	return []envs.Grid{apps, nodes}
 }
 
-// View returns the nodes of the episode, with before at the head of the title.
+// View returns the nodes of the episode, with before at the start of the title.
 func (e *Episode) View(before string) *View {
 	app := "none"
 	if a := e.App(); a != NoApp {
