@@ -13,12 +13,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/lifetimes"
 )
 
-// A chooser returns the node for the current pod among those that mask permits. When ctx ends it returns
-// early, and its result is not used.
+// A chooser returns the node for the current pod among those that mask permits. When ctx ends, it returns early, and
+// its result is invalid.
 type chooser func(ctx context.Context, t *Task, s *cluster.State, mask []bool) int
 
-// baselines in the order in which they are reported. Those named after plugins of kube-scheduler
-// score as it does, and break ties by the node's index.
+// baselines in the order of reports. Baselines named after kube-scheduler's plugins score as these do, and break ties
+// by the node's index.
 var baselines = []envs.Baseline{
 	{Name: "Random", Doc: "Any node that fits, uniformly.", New: policyOf(newRandom)},
 	{Name: "RoundRobin", Doc: "The next node that fits, in turn.", New: policyOf(newRoundRobin)},
@@ -49,8 +49,7 @@ var greedyLifetime = envs.Parametric(
 	envs.Baseline{Name: "GreedyLifetime", Doc: "The lowest weighted sum of the cost after the bind, which weighs 1, and of the costs that hints of lifetimes let expect later."},
 	lifetimes.Weights{After10: 1, After25: 1, After50: 1, After100: 1}, newGreedyLifetime)
 
-// policyOf returns the maker of policies that choose as the chooser does that newChooser gives, which is
-// made for each episode.
+// policyOf returns a function that makes policies. A policy makes a chooser with newChooser for each episode.
 func policyOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
@@ -74,8 +73,7 @@ func policyOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, er
 	}
 }
 
-// first returns the first node permitted. There is one, because pods that fit none are not
-// offered.
+// first returns the first permitted node. There is one, since pods that fit no node fail without a decision.
 func first(_ context.Context, _ *Task, _ *cluster.State, mask []bool) int {
 	for i, ok := range mask {
 		if ok {
@@ -98,7 +96,7 @@ func newRoundRobin(*Task) chooser {
 	}
 }
 
-// randomStream keeps the choices of Random apart from the draws of the instance.
+// randomStream separates the choices of Random from the draws of the instance.
 const randomStream = 0x52616e646f6d
 
 func newRandom(t *Task) chooser {
@@ -123,8 +121,8 @@ func newRandom(t *Task) chooser {
 	}
 }
 
-// greedy takes time in proportion to the nodes with the objective balance: it compares exactly, in their
-// order, the nodes that may be cheapest.
+// greedy takes linear time in the number of nodes with the objective balance: it only compares the nodes exactly that
+// may be cheapest, in their order.
 func greedy(ctx context.Context, t *Task, s *cluster.State, mask []bool) int {
 	if t.opts.Objective != ObjectiveBalance {
 		return cheapest(ctx, t, s, mask)
@@ -136,7 +134,7 @@ func greedy(ctx context.Context, t *Task, s *cluster.State, mask []bool) int {
 		imbalance.Resource{Shares: t.scratch.memory, Added: float64(added.MemoryBytes), Inverse: t.invMemory}))
 }
 
-// cheapest returns the node of lowest cost; of equal ones the first.
+// cheapest returns the node with the lowest cost, the first of equal ones.
 func cheapest(ctx context.Context, t *Task, s *cluster.State, mask []bool) int {
 	best, lowest := 0, math.Inf(1)
 	for i, ok := range mask {
@@ -152,7 +150,7 @@ func cheapest(ctx context.Context, t *Task, s *cluster.State, mask []bool) int {
 	return best
 }
 
-// scored returns the maker of choosers of the node with the highest score.
+// scored returns a function that makes choosers of the node with the highest score.
 func scored(score func(t *Task, s *cluster.State, i int) int64) func(*Task) chooser {
 	return func(*Task) chooser {
 		return func(_ context.Context, t *Task, s *cluster.State, mask []bool) int {

@@ -2,7 +2,7 @@ package balance
 
 import "github.com/kubernasium/kubernasium/envs"
 
-// Bytes implements [envs.Sized]: nodes, and all pods that come in an episode.
+// Bytes implements [envs.Sized]: nodes, and all pods of an episode.
 func (t *Task) Bytes() envs.Bytes {
 	o := t.opts
 	pods := t.src.MostPods(o.Resets, o.PodLoad*maxPods, o.CPULoad, o.ResetPods)
@@ -12,6 +12,6 @@ func (t *Task) Bytes() envs.Bytes {
 	case o.Steps > 0:
 		pods = min(pods, o.Steps*o.ReplicasMax)
 	}
-	const node, pod = 192, 72 // the task's numbers for each node; a pod's names
+	const node, pod = 192, 72 // the task's numbers for each node, and the names of pods
 	return envs.Bytes{Each: int64(o.Nodes)*(envs.NodeSize+node) + int64(pods)*(envs.PodSize+pod) + t.src.PodBytes(pods)}
 }

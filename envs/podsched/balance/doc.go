@@ -1,21 +1,19 @@
-// Package balance is the problem of spreading a stream of deployments over a small cluster, one
-// pod at a time: k8s/PodBalance-v0.
+// Package balance implements k8s/PodBalance-v0: the agent spreads a stream of deployments over a small cluster, one pod
+// at a time.
 //
-// Deployments of equal pods come one after another, and each pod is bound to one of N nodes.
-// When the cluster is filled up to a load it is emptied, and filled again. The setting is that
-// of deep-RL schedulers for KWOK clusters: ten workers of 64 CPU and 256 Gi, deployments of 5 to
-// 15 pods of 1 CPU and 2 Gi. Options make nodes and pods differ, let pods end, separate usage from
-// requests, and put the nodes into racks.
+// Deployments of equal pods come one after another, and each pod is bound to one of N nodes. When the load reaches a
+// limit, the cluster is emptied and filled again. The setting is that of deep-RL schedulers for KWOK clusters: ten
+// workers of 64 CPU and 256 Gi, deployments of 5 to 15 pods of 1 CPU and 2 Gi. Options make nodes and pods differ, let
+// pods end, separate usage from requests, and put the nodes into racks.
 //
 // # Action
 //
-// Discrete(N): the node to bind the pod to. The mask permits the nodes on which the pod fits. A
-// pod that fits none is not offered: it fails. A masked action leaves the pod unplaced: it fails
-// too.
+// Discrete(N): the node to bind the pod to. The mask permits the nodes on which the pod fits. A pod that fits no node
+// fails without a decision. A masked action leaves the pod unplaced, and it fails too.
 //
 // # Observation
 //
-// Dict. Everything is in [0, 1] but the ends of edges. "nodes" has shape (N, 16); for each node:
+// Dict. All values except edges are in [0, 1]. "nodes" has shape (N, 16); for each node:
 //
 //	index  meaning                                                    min  max
 //	0, 1   CPU and memory requested, over the node's                  0    1
@@ -39,9 +37,10 @@
 //	3      part of them that came before it                              0  1
 //	4…6    requested part of the cluster's CPU, memory and pods          0  1
 //
-// With hints:lifetime a node has 29 features and the pod 17. These forecast shares of nodes at four horizons,
-// 10, 25, 50 and 100 % of the mean lifetime from now, by predictions of how long pods run. A prediction is wrong by a
-// factor, whose logarithm is uniform within ± log hint_error; what a pod has run corrects it.
+// With hints:lifetime a node has 29 features and the pod 17. The additional features forecast shares of nodes at four
+// horizons, 10, 25, 50 and 100 % of the mean lifetime from now, from predicted lifetimes of pods. A prediction is the
+// lifetime times a factor whose logarithm is uniform within ± log hint_error; the time that a pod has already run
+// corrects it.
 //
 //	nodes 16…23  expected share of CPU and of memory, of the pods that    0  1
 //	             run now, at each horizon
@@ -58,15 +57,14 @@
 // node to each other in its rack, and "edge_mask" of shape (E,) is 1 throughout. When an episode
 // has ended, the elements of the pod are 0.
 //
-// Of a pod that requests no CPU or no memory, observations and baselines count 100 milliCPU or 200
-// MiB, as kube-scheduler's scores do; rewards and info count requests.
+// For a pod that requests no CPU or no memory, observations and baselines count 100 milliCPU or 200 MiB, as
+// kube-scheduler's scores do; rewards and info count the requests.
 //
 // # Reward
 //
-// Of the state after the bind, so that of two placements in the same state the one that leads to
-// the lower cost has the strictly higher reward: −cost/unit, less 10 for each pod that failed
-// since the last decision. The cost is in percent, by objective; sd is the population standard
-// deviation:
+// −cost/unit of the state after the bind, less 10 for each pod that failed since the last decision. Of two placements
+// in the same state, the one that leads to the lower cost has the strictly higher reward. The cost is in percent, by
+// objective; sd is the population standard deviation:
 //
 //	balance  unit 10   (sd over nodes of the CPU share + the same of memory) / 2, a share being
 //	                   requested over allocatable, or with measure:usage used over allocatable
@@ -74,33 +72,33 @@
 //	                   the same over nodes) / 2
 //	pack     unit 100  (part of the nodes that run a pod + part of the racks that do) / 2
 //
-// reward:original is that of the source, see [imbalance.OriginalReward]; its returns are comparable with
-// recorded runs and say little about balance.
+// reward:original is the reward of the source, see [imbalance.OriginalReward]. Its returns are comparable with recorded
+// runs, and say little about balance.
 //
 // # Start
 //
-// Empty nodes; the first pod is to be placed. Nodes, deployments, lifetimes and usage are drawn,
-// or deployments come from a file. No draw depends on placements: all policies see the same pods.
-// Option trace plays a recording of a cluster: see package recorded for its nodes and pods. With
-// steps the episode begins at a drawn pod, and pods that ran then are where they were.
+// Empty nodes; the first pod is to be placed. Nodes, deployments, lifetimes and usage are drawn, or deployments come
+// from a file. No draw depends on placements: all policies see the same pods. Option trace plays a recording of a
+// cluster; package recorded describes its nodes and pods. With steps the episode begins at a random pod, and the pods
+// that ran at that time are on their recorded nodes.
 //
 // # End
 //
-// Terminated when the cluster has been filled resets times: when a deployment is complete with
-// which the requests of all pods of this filling, placed or not, reach cpu_load, memory_load or
-// pod_load; or after reset_pods; or at the end of a file or a recording. Truncated after steps decisions, which is how an episode with
-// lifetimes ends.
+// Terminated when the cluster has been filled resets times, or at the end of a file or a recording. The cluster counts
+// as filled after reset_pods pods, or at the end of the deployment with which the requests of all pods since the last
+// reset, placed or not, reach cpu_load, memory_load or pod_load. Truncated after steps decisions; episodes with
+// lifetimes end only so.
 //
 // # Options
 //
-// See [Options]. Defaults are the setting of the source.
+// See [Options]. The defaults are the setting of the source.
 //
 // # Baselines
 //
-// Random, RoundRobin, First, Greedy; WeightedScores, a mix of all scores; LeastAllocated, MostAllocated and BalancedAllocation of
-// kube-scheduler; KubeDefault, all its plugins with today's weights, and KubeRackSpread, the same
-// for pods that ask for spread over racks; with hints GreedyLifetime, which weighs the costs forecast for later
-// against the cost after the bind; and, for small instances, the oracle Exact.
+// Random, RoundRobin, First, Greedy; WeightedScores, a mix of all scores; LeastAllocated, MostAllocated and
+// BalancedAllocation of kube-scheduler; KubeDefault, all its plugins with their current default weights, and
+// KubeRackSpread, the same for pods with a topology spread constraint over racks; with hints GreedyLifetime, which
+// weighs forecast costs against the cost after the bind; and, for small instances, the oracle Exact.
 //
 // # Versions
 //

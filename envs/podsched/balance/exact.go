@@ -13,12 +13,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 )
 
-// maxPlacements is how many placements Exact may have to try, which takes a second.
+// maxPlacements is the maximum number of placements that Exact may have to try, which takes a second.
 const maxPlacements = 500_000
 
-// newExact returns the policy that plans the whole episode when it is first asked and then follows
-// the plan; where that was not followed, it takes the first node that fits instead of one that
-// does not.
+// newExact returns a policy that plans the whole episode at its first call and then follows the plan. If other actions
+// were taken, it replaces a planned node that does not fit by the first one that does.
 func newExact(task envs.Task) (envs.Policy, error) {
 	t, ok := task.(*Task)
 	if !ok {
@@ -64,7 +63,7 @@ func newExact(task envs.Task) (envs.Policy, error) {
 	}, nil
 }
 
-// mostDecisions returns a number of decisions that no episode has more of, or 0 if there is none.
+// mostDecisions bounds the decisions of an episode; 0 means no bound.
 func (t *Task) mostDecisions() int {
 	if t.opts.Steps > 0 {
 		return t.opts.Steps
@@ -76,8 +75,8 @@ func (t *Task) mostDecisions() int {
 	return n
 }
 
-// search looks for the plan of highest return, depth first. Rewards are at most 0, so that a
-// branch is cut when its return so far is not above the best.
+// search finds the plan of highest return, depth first. Rewards are at most 0, so it cuts a branch whose return so far
+// is not above the best.
 type search struct {
 	steps      int // time limit; 0 is none
 	levels     []level
@@ -91,7 +90,7 @@ type level struct {
 	c *sim.Cluster
 }
 
-// plan returns the actions of highest return for the episode that has just begun.
+// plan returns the actions of highest return for an episode that has just begun.
 func (t *Task) plan(ctx context.Context) ([]int, error) {
 	root := newTask(t.src)
 	root.in = t.in // looking ahead in the workload changes nothing
@@ -138,8 +137,8 @@ func (s *search) expand(ctx context.Context, depth int, ret float64) error {
 	return nil
 }
 
-// redundant reports whether a node of lower index is equivalent to this one, so that the search need
-// try only one of them: both empty, of one size, and in one rack or with racks of no account.
+// redundant reports whether a node of lower index is equivalent to this one, so that the search needs to try only one:
+// both are empty, of one size, and in one rack unless racks do not matter.
 func (t *Task) redundant(s *cluster.State, node int) bool {
 	n := &s.Nodes[node]
 	if n.NumPods > 0 {
@@ -155,7 +154,7 @@ func (t *Task) redundant(s *cluster.State, node int) bool {
 	return false
 }
 
-// copyInto makes dst, a task of the same options, stand where t does.
+// copyInto copies the state of t to dst, a task with the same options.
 func (t *Task) copyInto(dst *Task) {
 	dst.in, dst.spec, dst.cur, dst.pod, dst.first = t.in, t.spec, t.cur, t.pod, t.first
 	dst.phase, dst.phasePods, dst.offered = t.phase, t.phasePods, t.offered

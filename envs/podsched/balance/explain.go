@@ -9,10 +9,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
-// Explain describes the coming decision, a row for each node: the
-// node, its rack, the cost after the bind, the scores of kube-scheduler's plugins and their
-// weighted sum, and, for a node that is masked out, the reason alone. It is for people; there are
-// no rows at an episode's end.
+// Explain describes the coming decision to users, a row for each node: the node, its rack, the cost after the bind, the
+// scores of kube-scheduler's plugins and their weighted sum; for a masked node, only the reason. There are no rows at
+// an episode's end.
 func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	columns = []string{"node", "rack", "cost", "LeastAllocated", "MostAllocated", "BalancedAllocation", "PodTopologySpread", "KubeDefault", "why not"}
 	if t.pod == noPod {
@@ -25,7 +24,7 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	at := 0
 	for i, ok := range mask {
 		row := make([]string, len(columns))
-		row[0], row[1] = s.NodeName(int32(i)), topology.RackName(int(t.rackOf[i]), 1) // of a running cluster by its nodes' labels
+		row[0], row[1] = s.NodeName(int32(i)), topology.RackName(int(t.rackOf[i]), 1) // of a running cluster, from its nodes' labels
 		if ok {
 			row[2] = fmt.Sprintf("%.4f", t.costIf(s, i))
 			for j, v := range []int64{leastAllocated(t, s, i), mostAllocated(t, s, i),

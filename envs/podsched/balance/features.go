@@ -9,7 +9,7 @@ import (
 
 var _ envs.FeatureNamer = (*Task)(nil)
 
-// Names of what Observe writes, in its order, without hints.
+// Names of the features that Observe writes, in order, without hints.
 var (
 	nodeNames = [nodeFeatures]string{
 		"requested_cpu", "requested_memory", "used_cpu", "used_memory", "pods", "pod_cpu", "pod_memory",

@@ -31,7 +31,7 @@ func (t *Task) updateForecast(s *cluster.State) {
 	}
 }
 
-// newGreedyLifetime returns the maker of policies that take the node of the lowest weighted sum of costs.
+// newGreedyLifetime returns a function that makes policies which take the node with the lowest weighted sum of costs.
 func newGreedyLifetime(w lifetimes.Weights) func(envs.Task) (envs.Policy, error) {
 	makes := policyOf(func(*Task) chooser {
 		return func(_ context.Context, t *Task, _ *cluster.State, mask []bool) int {

@@ -14,10 +14,10 @@ type stats struct {
 	rackSkew                  float64 // sum over the deployments that ended
 	phases                    int
 	imbalanceEnd, sdPodsEnd   float64 // sums over the phases that ended
-	open                      bool    // the running phase has seen a decision
+	open                      bool    // the current phase has seen a decision
 }
 
-// add notes a decision.
+// add records a decision.
 func (a *stats) add(m *measures, cost float64, placed bool) {
 	a.now, a.open = *m, true
 	a.decisions++

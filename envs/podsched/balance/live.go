@@ -29,7 +29,7 @@ func newLive(opts map[string]any, nodes int) (envs.Live, error) {
 	return newTask(src), nil
 }
 
-// Attend implements [envs.Live]. A pod that is of no controller is a deployment of its own.
+// Attend implements [envs.Live]. It treats a pod without a controller as a deployment of its own.
 func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	switch n := t.opts.Nodes; {
 	case len(s.Nodes) != n:
@@ -56,11 +56,11 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	replicas := max(d.Replicas, len(d.Siblings)+1)
 	t.attended = deployments.Pod{Requests: s.Pods[d.Pod].Requests, Usage: s.Pods[d.Pod].Requests, Extra: d.PodExtra, Replica: int32(len(d.Siblings)), Replicas: int32(replicas)}
 	t.spec, t.pod, t.world = &t.attended, d.Pod, s
-	t.stats.decisions++ // so that baselines that take turns continue
+	t.stats.decisions++ // so that round-robin baselines continue
 	return nil
 }
 
-// setRacks sets the rack of each node; without racks it is that of the node's index.
+// setRacks sets the rack of each node; without racks, the rack follows from the node's index.
 func (t *Task) setRacks(racks []int32) error {
 	n := t.opts.Nodes
 	if racks != nil && len(racks) != n {
@@ -86,7 +86,7 @@ func (t *Task) setRacks(racks []int32) error {
 	return nil
 }
 
-// Devices implements [envs.Live]: of a pod that wants GPUs, those of lowest index.
+// Devices implements [envs.Live]: for a pod that wants GPUs, those of lowest index.
 func (t *Task) Devices(node int32) uint64 {
 	devices, _ := t.world.PickDevices(t.pod, node) // none where it does not fit
 	return devices

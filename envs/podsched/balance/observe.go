@@ -13,8 +13,7 @@ const (
 	podFeatures  = 7
 )
 
-// numEdges returns the number of directed edges of the observation: from each node to each other
-// of its rack.
+// numEdges returns the number of directed edges of the observation: from each node to each other node of its rack.
 func (t *Task) numEdges() int {
 	if t.opts.Edges == EdgesNone {
 		return 0
@@ -22,8 +21,8 @@ func (t *Task) numEdges() int {
 	return topology.NumEdges(t.opts.Nodes, t.opts.ServersPerRack)
 }
 
-// Observe implements [envs.Task]. At the end of an episode there is no pod: its elements are
-// 0, and everything is permitted.
+// Observe implements [envs.Task]. At the end of an episode there is no pod: its elements are 0, and everything is
+// permitted.
 func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	ended := t.pod == noPod
 	p := *t.spec
@@ -64,9 +63,9 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	}
 }
 
-// shares writes to scratch the shares that the nodes would have with the pod, as the objective
-// balance measures them, and the racks' requested CPU; it returns the ranges of the shares, and the contents of all
-// nodes together. It brings the rows of nodes up to date that have changed.
+// shares writes to scratch the shares that the nodes would have with the pod, as the objective balance measures them,
+// and the racks' requested CPU. It returns the ranges of the shares, and the contents of all nodes together. It updates
+// the rows of nodes that have changed.
 func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory imbalance.Range, all contents) {
 	w := &t.scratch
 	taken, usage := p.Counted(), t.opts.Measure == MeasureUsage
@@ -92,13 +91,13 @@ func (t *Task) shares(s *cluster.State, p *deployments.Pod) (cpu, memory imbalan
 	return cpu, memory, all
 }
 
-// contents is what a node's own elements of the observation depend on, beside its size.
+// contents holds the state of a node that its own elements of the observation depend on, in addition to its size.
 type contents struct {
 	counted, usage cluster.Resources // requests as scores count them
 	pods           int32
 }
 
-// observeNode writes the elements that depend on the contents of node i alone.
+// observeNode writes the elements that depend only on the contents of node i.
 func (t *Task) observeNode(row *[nodeFeatures]float32, i int) {
 	n, cpu, memory := &t.shown[i], t.invCPU[i], t.invMemory[i]
 	row[0] = imbalance.Share(float64(n.counted.MilliCPU) * cpu)
@@ -126,7 +125,7 @@ func (t *Task) observePod(all contents, row []float32, p *deployments.Pod, ended
 	}
 }
 
-// observeEdges writes the edges, source and target, and that all of them are there.
+// observeEdges writes the edges, source and target, and a mask of ones.
 func (t *Task) observeEdges(dst []float32) {
 	e := t.numEdges()
 	topology.WriteEdges(dst[:2*e], t.opts.Nodes, t.opts.ServersPerRack)

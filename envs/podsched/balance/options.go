@@ -13,7 +13,7 @@ const (
 	KindMixed = "mixed"
 
 	ObjectiveBalance = "balance" // equal shares of the nodes in use
-	ObjectiveSpread  = "spread"  // the replicas of a deployment apart, in racks and servers
+	ObjectiveSpread  = "spread"  // the replicas of a deployment on different racks and servers
 	ObjectivePack    = "pack"    // few racks and servers in use
 
 	MeasureRequests = "requests"
@@ -32,7 +32,7 @@ const (
 // Limits of the options.
 const (
 	maxNodes    = 5000
-	maxLifetime = 1000 // in intervals, so that an overloaded cluster has room again before long
+	maxLifetime = 1000 // in intervals, so that an overloaded cluster soon has room again
 )
 
 // Options are the options of k8s/PodBalance-v0, with the defaults of [DefaultOptions].

@@ -39,7 +39,7 @@ func (t *Task) playRecording(w *recorded.Workload) {
 	t.maxReplicas = slices.MaxFunc(w.Groups, func(a, b recorded.Group) int { return a.Pods - b.Pods }).Pods
 }
 
-// placeRunning places the pods that ran when the episode begins where they were, for what remained of their time.
+// placeRunning places the pods that run when the episode begins on their recorded nodes, for the rest of their time.
 func (t *Task) placeRunning(ctx context.Context, c cluster.Cluster) error {
 	w, s := t.src.Recorded, c.State()
 	t.active = t.active[:0]
@@ -79,8 +79,8 @@ func (t *Task) until(ctx context.Context, c cluster.Cluster, p *deployments.Pod)
 	return nil
 }
 
-// countRecorded is countPods for a recording, in which pods of many deployments come one between the others. It
-// forgets pods that have ended.
+// countRecorded is countPods for a recording, where pods of several deployments interleave. It forgets pods that have
+// ended.
 func (t *Task) countRecorded(s *cluster.State) {
 	if t.pod >= 0 && int(t.pod) < len(s.Pods) && (len(t.active) == 0 || t.active[len(t.active)-1] != t.pod) {
 		t.active = append(t.active, t.pod)

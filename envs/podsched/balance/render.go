@@ -55,9 +55,8 @@ const (
 	cellRows    = 3 // CPU, memory, pods
 )
 
-// RenderRGB implements [envs.Renderer]: a heat map with a column for each node, 32 in a row, of
-// three cells from top to bottom: its requested CPU, its memory, and its pods over what it runs
-// at most. White is empty, dark red is full.
+// RenderRGB implements [envs.Renderer]: a heat map with a column for each node, 32 in a row. A column has three cells
+// from top to bottom: requested CPU, requested memory, and pods over their maximum. White is empty, dark red is full.
 func (t *Task) RenderRGB(s *cluster.State) *image.RGBA {
 	n := t.opts.Nodes
 	blocks := (n + nodesPerRow - 1) / nodesPerRow

@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 )
 
-// measures are the inputs of objectives and diagnostics for one state of the cluster. All but
-// sdPods and loads are in percent.
+// measures are the inputs of objectives and diagnostics for one state of the cluster, in percent except for sdPods and
+// loads.
 type measures struct {
 	sdPods, sdCPU, sdMemory float64 // over nodes: of the number of pods, and of shares
 	imbalance               float64 // mean of sdCPU and sdMemory
@@ -18,15 +18,15 @@ type measures struct {
 
 const percent = 100
 
-// noNode stands for no node in what-if questions.
+// noNode means no node in what-if questions.
 const noNode = -1
 
-// measure returns the measures as they would be if the current pod were bound to node, or as
-// they are with noNode; counted, with requests as scores count them, which a node needs. It allocates nothing.
+// measure returns the measures as they would be if the current pod were bound to node, or the current ones with noNode.
+// With counted, which needs a node, it uses the requests as scores count them. It allocates nothing.
 func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	w := &t.scratch
 	usage, inUse, requested := t.opts.Measure == MeasureUsage, 0, cluster.Resources{}
-	added := t.spec.Compared(usage) // to node, of which nobody asks uncounted
+	added := t.spec.Compared(usage) // to node; no caller asks for that uncounted
 	clear(w.rackInUse)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -70,7 +70,8 @@ func (t *Task) loads(sum cluster.Resources) (cpu, memory float64) {
 	return float64(sum.MilliCPU) / float64(t.capacity.MilliCPU), float64(sum.MemoryBytes) / float64(t.capacity.MemoryBytes)
 }
 
-// noteReplicas notes the part of the deployment's replicas in each rack and on each node, with the current pod on node.
+// noteReplicas records the part of the deployment's replicas in each rack and on each node, with the current pod on
+// node.
 func (t *Task) noteReplicas(node int) {
 	inv := 1 / float64(t.spec.Replicas)
 	for i, k := range t.onNode {
@@ -85,7 +86,7 @@ func (t *Task) noteReplicas(node int) {
 	}
 }
 
-// rackSkew returns how many replicas of the deployment the fullest rack has more than the emptiest.
+// rackSkew returns the difference in replicas of the deployment between the fullest and the emptiest rack.
 func (t *Task) rackSkew() int32 {
 	lo, hi := t.onRack[0], t.onRack[0]
 	for _, k := range t.onRack {
@@ -94,8 +95,8 @@ func (t *Task) rackSkew() int32 {
 	return hi - lo
 }
 
-// An objective gives the cost that a task minimises, in percent. A reward is -cost/unit, so that
-// rewards are of the order of 0.1 to 1.
+// An objective gives the cost that a task minimises, in percent. A reward is -cost/unit, to be of the order of 0.1 to
+// 1.
 type objective struct {
 	cost func(measures) float64
 	unit float64
@@ -107,18 +108,17 @@ var objectives = map[string]objective{
 	ObjectivePack:    {func(m measures) float64 { return (m.nodesInUse + m.racksInUse) / 2 }, 100},
 }
 
-// failurePenalty is subtracted from the reward for each pod that is not placed: more than any
-// placement costs.
+// failurePenalty is subtracted from the reward for each pod that is not placed; no placement costs as much.
 const failurePenalty = 10
 
-// costIf returns the cost of the state after binding the current pod to node, with requests as
-// scores count them: pods that request nothing would cost the same everywhere.
+// costIf returns the cost of the state after binding the current pod to node, with requests as scores count them:
+// otherwise pods without requests would cost the same everywhere.
 func (t *Task) costIf(s *cluster.State, node int) float64 {
 	return t.objective.cost(t.measure(s, node, true))
 }
 
-// countPods counts the replicas of the current pod's deployment that run on each node and in each
-// rack, and what scores count for running pods beyond their requests.
+// countPods counts the running replicas of the current pod's deployment on each node and in each rack, and what scores
+// add to the requests of running pods.
 func (t *Task) countPods(s *cluster.State) {
 	if t.src.Recorded != nil {
 		t.countRecorded(s)

@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
-// resources returns CPU and memory of node i as plugins see them, with the current pod on it:
-// requested, or counted as NodeResourcesFit counts them.
+// resources returns CPU and memory of node i as plugins see them, with the current pod: requested, or counted as
+// NodeResourcesFit counts them.
 func (t *Task) resources(s *cluster.State, i int, counted bool) (cpu, memory kubescore.Resource) {
 	capacity, r := t.in.Nodes[i], s.Nodes[i].Requested.Plus(t.spec.Requests)
 	if counted {
@@ -37,13 +37,12 @@ func balancedAllocation(t *Task, s *cluster.State, i int) int64 {
 // rackMaxSkew is the maxSkew of the constraint of KubeRackSpread.
 const rackMaxSkew = 1
 
-// kube scores as kube-scheduler does. The pods are of a ReplicaSet and ask for nothing but
-// resources, and the nodes have no taints, images or zones, so that TaintToleration,
-// NodeAffinity, InterPodAffinity and ImageLocality are equal on all nodes and left out, and the
-// default constraints of PodTopologySpread come down to that over hostnames.
+// kube scores as kube-scheduler does. The pods are of a ReplicaSet and only request resources, and the nodes have no
+// taints, images or zones. So it omits TaintToleration, NodeAffinity, InterPodAffinity and ImageLocality, whose scores
+// are equal on all nodes, and the default constraints of PodTopologySpread reduce to the one over hostnames.
 type kube struct {
 	rackSpread bool
-	nodes      []int   // permitted
+	nodes      []int   // permitted nodes
 	spread     []int64 // their scores of PodTopologySpread
 	total      []int64 // their final scores
 }
@@ -56,14 +55,14 @@ func newKube(rackSpread bool) chooser {
 	}
 }
 
-// score scores the nodes permitted.
+// score scores the permitted nodes.
 func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 	k.spreadScores(t, mask)
 	k.total = k.total[:0]
 	for j, i := range k.nodes {
 		cpu, memory := t.resources(s, i, false)
 		total := kubescore.PodTopologySpreadWeight * k.spread[j]
-		if t.spec.Requests != (cluster.Resources{}) { // of a pod without requests kube-scheduler skips the plugin
+		if t.spec.Requests != (cluster.Resources{}) { // kube-scheduler skips the plugin for a pod without requests
 			total += kubescore.BalancedAllocationWeight * kubescore.BalancedAllocation(cpu, memory)
 		}
 		extra := t.extra[i].Plus(t.spec.Extra)
@@ -72,8 +71,8 @@ func (k *kube) score(t *Task, s *cluster.State, mask []bool) {
 	}
 }
 
-// spreadScores sets the nodes permitted, and their scores of PodTopologySpread. Constraints that a pod states
-// replace the default ones.
+// spreadScores sets the permitted nodes and their scores of PodTopologySpread. A pod's own constraints replace the
+// default ones.
 func (k *kube) spreadScores(t *Task, mask []bool) {
 	k.nodes = k.nodes[:0]
 	for i, ok := range mask {

@@ -13,10 +13,10 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// resetPause is how long the source waits after it has emptied the cluster.
+// resetPause is the time that the source waits after it has emptied the cluster.
 const resetPause = 10 * time.Second
 
-// noPod stands in Task.pod for no pod: the episode has ended.
+// noPod is the value of Task.pod after the end of an episode.
 const noPod = -1
 
 // Task is the environment of package balance. It implements [envs.Task].
@@ -33,34 +33,32 @@ type Task struct {
 	first int32            // index in the cluster of its deployment's first replica
 
 	phase     int               // of opts.Resets fillings
-	phasePods int               // pods that came in this phase, placed or not
+	phasePods int               // pods of this phase so far, placed or not
 	offered   cluster.Resources // sum of their requests
 
 	onNode, onRack []int32 // running replicas of the current deployment
 
-	// By node, what scores count for its pods beyond their requests; see extraOf. Rewards and
-	// diagnostics do not.
+	// By node, what scores add to the requests of its pods; see extraOf. Rewards and diagnostics do not add it.
 	extra       []cluster.Resources
-	hasExtra    bool    // some pod of the workload has some
+	hasExtra    bool    // extra is above 0 for some pod of the workload
 	rackOf      []int32 // of each node
 	invCPU      []float64
 	invMemory   []float64
 	largest     cluster.Resources // node's, in each resource
-	shown       []contents        // of each node, when rows was last brought up to date
+	shown       []contents        // of each node, when rows was last updated
 	rows        [][nodeFeatures]float32
 	maxReplicas int               // of a deployment
 	capacity    cluster.Resources // of all nodes
 	scratch     scratch
 	names       featureNames
-	forecast    *lifetimes.Forecast // by hints; nil without
+	forecast    *lifetimes.Forecast // with hints; otherwise nil
 	stats       stats
 
-	// While a running cluster is attended: what spec points to, and the cluster.
+	// For a running cluster: the value that spec points to, and the cluster.
 	attended deployments.Pod
 	world    *cluster.State
 
-	// While a recording is played: pods in the cluster that ran when they were last counted, all and
-	// by their group.
+	// For a recording: pods in the cluster that ran when last counted, all and by their group.
 	active  []int32
 	members map[int32][]int32
 

@@ -17,7 +17,7 @@ type scoreWeights struct {
 	Cost               float64 `opt:"cost" doc:"weight of the objective's cost after the bind" range:"0,2"`
 }
 
-// newChooser returns a chooser by the weights.
+// newChooser returns a chooser with the weights.
 func (w scoreWeights) newChooser(*Task) chooser {
 	host, rack, costs := kube{}, kube{rackSpread: true}, []float64{}
 	return func(ctx context.Context, t *Task, s *cluster.State, mask []bool) int {

@@ -12,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
-// MaxReplicas is the most replicas of a deployment.
+// MaxReplicas is the maximum number of replicas of a deployment.
 const MaxReplicas = 1000
 
 // Deployment is a number of equal pods that arrive together.
@@ -22,11 +22,11 @@ type Deployment struct {
 	Requests cluster.Resources
 }
 
-// deploymentColumns are the columns that a file must have, in any order and among others.
+// deploymentColumns are the required columns of a file, in any order and among others.
 var deploymentColumns = []string{"name", "pod_count", "cpu_request", "mem_request"}
 
-// Read reads the file of a run of the source: CSV with a header, one deployment a
-// row, amounts in the notation of Kubernetes ("1000m", "2.0Gi"). Its errors name the line.
+// Read reads the file of a run of the source: CSV with a header, one deployment in a row, amounts in the notation of
+// Kubernetes ("1000m", "2.0Gi"). Errors name the line.
 func Read(path string) ([]Deployment, error) {
 	return dataset.ReadFile(path, parse)
 }

@@ -2,9 +2,9 @@ package deployments
 
 import "github.com/kubernasium/kubernasium/envs"
 
-// MostPods bounds the pods of an episode of phases. A phase ends when the nodes run so many pods each, or,
-// with equal nodes and pods, when these request the load's part of the CPU. Recordings are played once in each
-// phase, and given ends replace these.
+// MostPods bounds the pods of an episode of phases. A phase ends when the nodes have perNode pods each or, with equal
+// nodes and pods, when the pods request the part cpuLoad of the CPU. A recording is played once in each phase. Given
+// ends replace these bounds.
 func (c *Config) MostPods(phases int, perNode, cpuLoad float64, ends []int) int {
 	if c.Recorded != nil {
 		return phases * len(c.Recorded.Pods)
@@ -22,5 +22,5 @@ func (c *Config) MostPods(phases int, perNode, cpuLoad float64, ends []int) int 
 	return phases * (int(perNode*float64(c.Nodes)) + c.ReplicasMax)
 }
 
-// PodBytes estimates what the stream keeps of n pods.
+// PodBytes estimates the memory of n pods in the stream.
 func (c *Config) PodBytes(n int) int64 { return envs.SliceSize[Pod](n) }

@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// drawWindow draws the pod with which the episode begins: with a window one after which so many come, as far
-// as there are; without, the recording's first.
+// drawWindow draws the pod that the episode begins with. With a window it is one with at least that many pods after it,
+// if possible; without, the first of the recording.
 func (in *Stream) drawWindow() {
 	w := in.config.Recorded
 	for i := range in.Nodes {
@@ -19,7 +19,7 @@ func (in *Stream) drawWindow() {
 	}
 }
 
-// nextRecorded appends the recording's next pod; ok is false at its end.
+// nextRecorded appends the next pod of the recording; ok is false at its end.
 func (in *Stream) nextRecorded() (ok bool) {
 	i := in.Begin + len(in.pods)
 	if i >= len(in.config.Recorded.Pods) {
@@ -34,7 +34,7 @@ func (in *Stream) PodOf(i int) Pod {
 	p := &in.config.Recorded.Pods[i]
 	requests := cluster.Resources{MilliCPU: p.MilliCPU, MemoryBytes: p.MemoryBytes}
 	usage := requests
-	if in.config.UsageMin < 1 { // by the pod's number, since a pod may be looked at more than once
+	if in.config.UsageMin < 1 { // by the pod's number, since a pod may be read more than once
 		usage = in.drawUsage(rand.New(rand.NewPCG(in.Seed, uint64(i))), requests)
 	}
 	return Pod{
@@ -43,7 +43,7 @@ func (in *Stream) PodOf(i int) Pod {
 	}
 }
 
-// drawUsage draws what a pod of the requests uses.
+// drawUsage draws the usage of a pod with the given requests.
 func (in *Stream) drawUsage(rng *rand.Rand, requests cluster.Resources) cluster.Resources {
 	o := in.config
 	part := o.UsageMin + float64((o.UsageMax-o.UsageMin)*rng.Float64())

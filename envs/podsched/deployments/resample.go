@@ -8,10 +8,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// Resample draws again what comes after the first n pods, the last of which is the present one. Of its
-// deployment the number of replicas is known, not what they will use. The error wraps
-// [envs.ErrCannotResample] for files and recordings, and where pods have lifetimes: the cluster knows
-// when they end.
+// Resample draws the pods after the first n again. Pod n-1 is the current one: the number of replicas of its deployment
+// is known, their usage is not. The error wraps [envs.ErrCannotResample] for files and recordings, and if pods have
+// lifetimes, since the cluster holds the times at which they end.
 func (in *Stream) Resample(n int, rng *rand.Rand) error {
 	if c := in.config; c.Recorded != nil || c.File != nil || c.Lifetime > 0 {
 		return fmt.Errorf("%w: pods are of a file, or have lifetimes", envs.ErrCannotResample)

@@ -20,14 +20,14 @@ var (
 	equalNode = cluster.Resources{MilliCPU: 64 * core, MemoryBytes: 256 * gi}
 	equalPod  = cluster.Resources{MilliCPU: 1 * core, MemoryBytes: 2 * gi}
 
-	// mixedNodes are sizes that clouds offer, with 2 to 8 Gi for each CPU.
+	// mixedNodes are sizes offered by clouds, with 2 to 8 Gi for each CPU.
 	mixedNodes = []cluster.Resources{
 		{MilliCPU: 32 * core, MemoryBytes: 64 * gi}, {MilliCPU: 32 * core, MemoryBytes: 128 * gi},
 		{MilliCPU: 32 * core, MemoryBytes: 256 * gi}, {MilliCPU: 64 * core, MemoryBytes: 256 * gi},
 		{MilliCPU: 64 * core, MemoryBytes: 512 * gi}, {MilliCPU: 96 * core, MemoryBytes: 384 * gi},
 	}
-	// Each mixed deployment draws one of each; memory-heavy ones draw from heavyMemory. All fit an
-	// empty node of any size.
+	// Each mixed deployment draws one of each; memory-heavy ones draw from heavyMemory. All fit an empty node of any
+	// size.
 	mixedCPU    = []int64{core / 4, core / 2, 1 * core, 2 * core, 4 * core, 8 * core}
 	mixedMemory = []int64{gi / 2, 1 * gi, 2 * gi, 4 * gi, 8 * gi, 16 * gi}
 	heavyCPU    = []int64{core / 4, core / 2, 1 * core}
@@ -40,10 +40,10 @@ type Pod struct {
 	Extra           cluster.Resources // see [Extra]
 	Lifetime        time.Duration     // 0 is for ever
 	Hint            time.Duration     // of the lifetime; 0 is none
-	Index           int32             // of the deployment, in the order of arrival
-	Replica         int32             // of it, from 0
+	Index           int32             // index of the deployment, in the order of arrival
+	Replica         int32             // index in the deployment, from 0
 	Replicas        int32
-	Recorded        *recorded.Pod // nil: drawn, or of a file of deployments
+	Recorded        *recorded.Pod // nil for drawn pods and those of a file of deployments
 }
 
 // Counted returns the requests as scores count them.
@@ -51,7 +51,7 @@ func (p *Pod) Counted() cluster.Resources {
 	return cluster.Resources{MilliCPU: p.Requests.MilliCPU + p.Extra.MilliCPU, MemoryBytes: p.Requests.MemoryBytes + p.Extra.MemoryBytes}
 }
 
-// Compared returns what objectives compare, requests or usage, with what scores count beyond requests.
+// Compared returns what objectives compare: requests or usage, and what scores add to requests.
 func (p *Pod) Compared(usage bool) cluster.Resources {
 	if usage {
 		return cluster.Resources{MilliCPU: p.Usage.MilliCPU + p.Extra.MilliCPU, MemoryBytes: p.Usage.MemoryBytes + p.Extra.MemoryBytes}
@@ -59,36 +59,36 @@ func (p *Pod) Compared(usage bool) cluster.Resources {
 	return p.Counted()
 }
 
-// Config says what a stream draws.
+// Config configures a stream.
 type Config struct {
 	Nodes       int     // number of nodes
-	MixedNodes  bool    // of sizes that clouds offer, or all alike
-	MixedPods   bool    // of several sizes, or all alike
+	MixedNodes  bool    // different sizes offered by clouds, or equal nodes
+	MixedPods   bool    // pods of different sizes, or equal pods
 	MemoryHeavy float64 // part of the deployments with much memory for little CPU
 
 	ReplicasMin, ReplicasMax int     // of a deployment
 	Lifetime                 float64 // mean seconds of a pod; 0 is for ever
-	UsageMin, UsageMax       float64 // of a pod, over its requests; 1 and more is all
-	HintError                float64 // greatest factor between hints and lifetimes; 0 is no hints
+	UsageMin, UsageMax       float64 // of a pod, over its requests; 1 or more is all
+	HintError                float64 // largest factor between hints and lifetimes; 0 means no hints
 
 	File []Deployment // to play in order; nil draws
 
 	Recorded *recorded.Workload // to play; nil draws
-	Window   int                // pods of an episode of it, which begins at a drawn one; 0 is all
+	Window   int                // pods of an episode, which begins at a random one; 0 is all
 }
 
-// Stream holds the nodes of an episode, and its pods in the order of arrival.
-// Pods are drawn on demand, always in the same order, so that looking ahead changes nothing.
+// Stream holds the nodes of an episode, and its pods in the order of arrival. It draws pods on demand, always in the
+// same order, so looking ahead changes nothing.
 type Stream struct {
 	Nodes []cluster.Resources
 	Seed  uint64
-	Begin int // pod of the recording with which the episode begins
+	Begin int // the pod of the recording that the episode begins with
 
 	config *Config
 	src    *pcg.Source
 	rng    *rand.Rand
 	pods   []Pod
-	next   int32 // deployment to draw
+	next   int32 // next deployment to draw
 }
 
 // NewStream returns a stream of c, which [Stream.Draw] starts.
@@ -98,7 +98,7 @@ func NewStream(c *Config) *Stream {
 	return s
 }
 
-// Draw starts the stream of the seed.
+// Draw starts the stream of a seed.
 func (in *Stream) Draw(seed uint64) {
 	in.Seed = seed
 	in.src.Seed(seed)
@@ -175,8 +175,7 @@ func (in *Stream) Clone() *Stream {
 	return &c
 }
 
-// Extra returns what kube-scheduler's scores count for a pod beyond its requests, where it has
-// none of a resource.
+// Extra returns what kube-scheduler's scores add for resources that a pod does not request.
 func Extra(requests cluster.Resources) (extra cluster.Resources) {
 	if requests.MilliCPU == 0 {
 		extra.MilliCPU = kubescore.DefaultMilliCPURequest

@@ -11,8 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// baselines are the heuristics as rules over a task. They choose the devices too, as no action
-// can, so that none plays below what it is.
+// baselines returns the heuristics. They also choose the devices, which no action can, so that none is restricted.
 func baselines() []envs.Baseline {
 	var list []envs.Baseline
 	for i := range gpushare.Policies {
@@ -59,7 +58,7 @@ func rollouts(c gpushare.RolloutConfig) func(envs.Task) (envs.Policy, error) {
 	}
 }
 
-// newPolicy returns the policies of a baseline that places pods by the placers of make.
+// newPolicy returns the policies of a baseline that places pods with the placers that make returns.
 func newPolicy(name string, make func(t *Task) (gpushare.Placer, error)) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)
@@ -69,7 +68,7 @@ func newPolicy(name string, make func(t *Task) (gpushare.Placer, error)) func(en
 		var policy gpushare.Placer
 		var reserve *gpushare.Reserve
 		return func(_ context.Context, _ *cluster.State, first bool, action []float32) (err error) {
-			if first || policy == nil || reserve != t.in.Outlook.Reserve { // a running cluster's outlook is another at each decision
+			if first || policy == nil || reserve != t.in.Outlook.Reserve { // the outlook of a running cluster changes with each decision
 				reserve = t.in.Outlook.Reserve
 				if policy, err = make(t); err != nil {
 					return err
@@ -89,10 +88,10 @@ func newPolicy(name string, make func(t *Task) (gpushare.Placer, error)) func(en
 	}
 }
 
-// drawer returns a generator for a policy that draws, of the episode's own.
+// drawer returns a random generator for a policy, seeded by the episode.
 func (t *Task) drawer() gpushare.Intn { return rand.New(pcg.New(t.seed)).IntN }
 
-// placer returns a policy by name for the task's inventory.
+// placer returns the policy called name for the task's inventory.
 func (t *Task) placer(name string) (gpushare.Placer, error) {
 	p, err := gpushare.PolicyByName(name)
 	if err != nil {

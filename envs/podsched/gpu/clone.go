@@ -12,7 +12,7 @@ import (
 
 var _ envs.Resampler = (*Task)(nil)
 
-// Clone implements [envs.Cloner]. The copy computes again what it remembers of placements.
+// Clone implements [envs.Cloner]. The copy computes its cache of placements again.
 func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
 	c.in.Nodes, c.in.Arrivals = slices.Clone(t.in.Nodes), slices.Clone(t.in.Arrivals)
@@ -31,9 +31,9 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	return &c
 }
 
-// Resample implements [envs.Resampler] for time-free dynamics: pods to come are drawn with replacement
-// from those that have arrived, up to load_end. When running pods of timed dynamics will end cannot be
-// drawn, since the cluster holds it.
+// Resample implements [envs.Resampler] for time-free dynamics: it draws future pods with replacement from those that
+// have arrived, up to load_end. It cannot draw when running pods of timed dynamics end, since the cluster holds these
+// times.
 func (t *Task) Resample(_ *cluster.State, rng *rand.Rand) error {
 	if t.timed() {
 		return fmt.Errorf("%w: option dynamics is %s", envs.ErrCannotResample, DynamicsTimed)

@@ -8,10 +8,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
-// Explain describes the coming decision, a row for each
-// node with its name, its GPU model, the device that option devices would take, and the score
-// that each baseline gives it; for a node that is masked out, the reason alone. Baselines without
-// a score of single nodes (Random) have no column. There are no rows at an episode's end.
+// Explain describes the coming decision, a row for each node: its name, its GPU model, the device that option devices
+// would take, and the score of each baseline; for a masked node, only the reason. Baselines without a score of single
+// nodes (Random) have no column. There are no rows at an episode's end.
 func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	columns = []string{"node", "model", "devices"}
 	var scores []func(c *gpushare.Class, nodes []int32, scores []int64)
@@ -48,7 +47,7 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	return columns, rows
 }
 
-// outlook returns the outlook of the episode; before the first episode an empty one.
+// outlook returns the outlook of the episode, or an empty one before the first episode.
 func (t *Task) outlook() *gpuworkload.Outlook {
 	if t.in.Outlook == nil {
 		return &gpuworkload.Outlook{Frag: &gpushare.Fragmenter{}, Reserve: &gpushare.Reserve{}}

@@ -11,11 +11,10 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
-// maxNodeGPUs is the number of devices that an observation shows of a node.
+// maxNodeGPUs is the number of devices of a node in an observation.
 const maxNodeGPUs = gpuworkload.MaxNodeGPUs
 
-// source is the options with the instances that they describe. It is shared read-only by all environments
-// made together.
+// source holds the options and the instances that they describe. All environments made together share it read-only.
 type source struct {
 	opts Options
 	*gpuworkload.Source
@@ -83,7 +82,7 @@ func (t *Task) reset() {
 	t.ops = t.ops[:0]
 }
 
-// create adds the ops that make the nodes.
+// create adds the ops that create the nodes.
 func (t *Task) create(s *cluster.State) {
 	for k, i := range t.in.Nodes {
 		n := &t.nodes[k]
@@ -101,7 +100,7 @@ func (t *Task) create(s *cluster.State) {
 	}
 }
 
-// placeRunning places the pods that run when the episode begins. They count in no figure of pods placed.
+// placeRunning places the pods that run when the episode begins. They do not count as placed pods.
 func (t *Task) placeRunning(s *cluster.State) {
 	for _, p := range t.in.Running {
 		pod := t.arrive(s)

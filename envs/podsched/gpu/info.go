@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// reported are the percents arrived at which Info reports the allocation.
+// reported are the arrived percents at which Info reports the allocation.
 var reported = [...]int{70, 80, 90, 100, 110, 120, 130}
 
 var infoColumns = append([]envs.Column{
@@ -59,8 +59,7 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// Run reports the present episode, as [gpushare.Reproduce] reports a policy.
-// Its name and its random seed are for the caller to set.
+// Run reports the current episode, as [gpushare.Reproduce] reports a policy. The caller sets its name and random seed.
 func (t *Task) Run() *gpushare.Run {
 	run := t.curve.Run(&t.inventory)
 	run.Pods, run.Failed = t.next, t.failed

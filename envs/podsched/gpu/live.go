@@ -29,7 +29,7 @@ func newLive(defaults func() Options) func(opts map[string]any, nodes int) (envs
 	}
 }
 
-// Attend implements [envs.Live]. It expects pods to come that are like those of s.
+// Attend implements [envs.Live]. It expects future pods to resemble those of s.
 func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	switch n := t.opts.NumNodes; {
 	case len(s.Nodes) != n:
@@ -50,13 +50,13 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	s.FitMask(d.Pod, c.Allowed)
 	t.current = d.Pod
 	t.arrived = t.inventory.Used.MilliGPU + c.TotalMilliGPU()
-	t.seed++ // the draws of a policy that draws are its own in each decision
+	t.seed++ // a random policy draws independently in each decision
 	return nil
 }
 
-// attendPods reads the pods of s that are present, and places those that run.
+// attendPods reads the present pods of s and places the running ones.
 func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
-	pods := make([]gpushare.Pod, 0, len(s.Pods)) // those that are present
+	pods := make([]gpushare.Pod, 0, len(s.Pods)) // the present pods
 	for i := range s.Pods {
 		if s.Pods[i].Phase != cluster.Deleted {
 			pods = append(pods, gpushare.Pod{Shape: gpuworkload.ShapeOf(s, int32(i))})
@@ -100,7 +100,7 @@ func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
 	return nil
 }
 
-// Devices implements [envs.Live]: those of the plan of a baseline, or of option devices.
+// Devices implements [envs.Live]: those of a baseline's plan, or of option devices.
 func (t *Task) Devices(node int32) uint64 {
 	if t.planned == node {
 		return t.devices

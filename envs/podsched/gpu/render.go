@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// ansiNodes is the most nodes that RenderANSI shows; the fullest come first.
+// ansiNodes is the maximum number of nodes that RenderANSI shows; the fullest come first.
 const ansiNodes = 40
 
 // RenderANSI implements [envs.Renderer]: a line for each node with bars of its CPU, its memory

@@ -2,7 +2,7 @@ package gpu
 
 type rewardWeights struct{ alloc, frag, scarcity, waiting float64 }
 
-// weights returns what each part of the reward counts.
+// weights returns the weight of each part of the reward.
 func (o *Options) weights() (w rewardWeights) {
 	switch o.Reward {
 	case RewardAllocation:
@@ -22,7 +22,7 @@ func (o *Options) weights() (w rewardWeights) {
 // measures are the parts of rewards.
 type measures struct{ alloc, frag, shortage, waiting float64 }
 
-// percent is of the cluster's GPUs.
+// percent converts thousandths of a GPU to percent of the cluster's GPUs.
 func (t *Task) percent(milliGPU float64) float64 {
 	return 100 * milliGPU / float64(t.inventory.Size.MilliGPU)
 }
@@ -38,7 +38,7 @@ func (t *Task) measure() measures {
 	return m
 }
 
-// waitingScale is the number of pod seconds of waiting that a reward of -1 stands for.
+// waitingScale is the number of pod seconds of waiting for a reward of -1.
 const waitingScale = 1000
 
 func (t *Task) reward(before, after measures) float64 {

@@ -10,8 +10,7 @@ import (
 
 // Task is the environment of package gpu. It implements [envs.Task].
 //
-// The cluster's state is the world; the task keeps what is free in arrays beside it, which it
-// changes by the same ops.
+// It mirrors the cluster's free resources in arrays, which it changes by the same ops.
 type Task struct {
 	src     *source
 	opts    *Options
@@ -25,20 +24,20 @@ type Task struct {
 	curve     *gpushare.Curve
 	watch     views // what observations show of nodes
 
-	next    int     // arrival that comes next
+	next    int     // next arrival
 	current int32   // pod to place; -1 at the end
-	queue   []int32 // pods put off or waiting
-	due     []int   // of the queue in time-free dynamics: arrival before which it is offered again
-	pos     int     // in the queue of timed dynamics: the pod to place, or the next to look at
+	queue   []int32 // pods deferred or waiting
+	due     []int   // of the queue in time-free dynamics: the arrival before which it is offered again
+	pos     int     // in the queue of timed dynamics: the pod to place, or the next to check
 	defers  []uint8 // by pod
-	blocked []int   // by class: t.freed plus one when it was found to fit nowhere
+	blocked []int   // by class: t.freed plus one when it was found to fit no node
 	freed   int     // departures
 	running cluster.Departures
 
 	arrived                 int64 // thousandths of a GPU
 	placedPods, failed      int
 	waited, completed, busy float64 // seconds of placed pods; seconds until their end; GPU use, in parts of the cluster times seconds
-	waiting                 float64 // pods times seconds that they waited
+	waiting                 float64 // sum of the waiting times of pods, in seconds
 
 	planned  int32  // node of the plan, or -1
 	devices  uint64 // of the plan

@@ -11,7 +11,7 @@ import (
 )
 
 // Columns of Alibaba's GPU trace of 2020 (cluster-trace-gpu-v2020): of pai_machine_spec, and of pai_task_table. The
-// published tables have their header lines in files of their own.
+// published tables have their header lines in separate files.
 var (
 	machineColumns = []string{"machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"}
 	taskColumns    = []string{"job_name", "task_name", "inst_num", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu"}
@@ -34,9 +34,9 @@ func (t *table) machine() Node {
 	return n
 }
 
-// tasks reads pai_task_table: a pod for each instance of each task that was launched, in the order of their starts, of
-// which the first is the trace's beginning. More than one GPU is rounded up to whole ones. The table tells which
-// GPUs a task was given, not which it asked for, so that no pod is bound to models.
+// tasks reads pai_task_table: a pod for each instance of each launched task, in the order of their starts. The first
+// start is the beginning of the trace. More than one GPU is rounded up to whole ones. The table gives the GPU model
+// that a task ran on, not one that it requested, so no pod is bound to models.
 func (t *table) tasks() []Pod {
 	var pods []Pod
 	for t.next() {
@@ -61,24 +61,24 @@ func (t *table) tasks() []Pod {
 	return pods
 }
 
-// maxInstances is more than a task of the trace has.
+// maxInstances is above the instances of any task in the trace.
 const maxInstances = 10_000
 
-// scaled returns the number in a column times unit, rounded, from 0 to most; 0 where the field is empty.
+// scaled returns the number in a column times unit, rounded, from 0 to most; 0 if the field is empty.
 func (t *table) scaled(column string, unit float64, most int64) int64 {
 	field := t.text(column)
 	if field == "" {
 		return 0
 	}
 	v, err := strconv.ParseFloat(field, 64)
-	if v = math.Round(v * unit); err != nil || !(v >= 0 && v <= float64(most)) { // not for NaN either
+	if v = math.Round(v * unit); err != nil || !(v >= 0 && v <= float64(most)) { // also rejects NaN
 		t.fail("%s is %q, want a number from 0 to %v", column, field, float64(most)/unit)
 		return 0
 	}
 	return int64(v)
 }
 
-// seconds returns the time in a column; 0 where the field is empty.
+// seconds returns the time in a column; 0 if the field is empty.
 func (t *table) seconds(column string) time.Duration {
 	return Seconds(float64(t.scaled(column, 1, int64(cluster.MaxTime.Seconds()))))
 }

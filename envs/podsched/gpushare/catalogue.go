@@ -15,8 +15,8 @@ type Catalogue struct {
 	counters int // of topology spread
 }
 
-// NewCatalogue returns the catalogue of the models of nodes and the shapes of pods. It returns an error
-// for more than [MaxModels] models.
+// NewCatalogue returns the catalogue of the models of nodes and the shapes of pods. More than [MaxModels] models are an
+// error.
 func NewCatalogue(nodes []Node, pods []Pod) (*Catalogue, error) {
 	cat := &Catalogue{Of: map[Shape]int32{}}
 	kinds := map[Shape]int32{}
@@ -36,7 +36,7 @@ func NewCatalogue(nodes []Node, pods []Pod) (*Catalogue, error) {
 				kinds[alike] = int32(len(kinds))
 			}
 			cat.Classes[id].Kind = kinds[alike]
-			// A trace does not say whose a pod is: pods of equal shape pass for replicas.
+			// A trace does not give the controllers of pods: pods of equal shape count as replicas.
 			cat.Classes[id].counted = []int32{id}
 			cat.Classes[id].prefers = &preferences{spread: []spreadConstraint{{counter: id, maxSkew: kubescore.DefaultHostnameMaxSkew}}}
 		}
@@ -48,7 +48,7 @@ func NewCatalogue(nodes []Node, pods []Pod) (*Catalogue, error) {
 // ModelTable numbers GPU models.
 type ModelTable struct{ names []string }
 
-// add enters a model; "" is none.
+// add adds a model; "" is none.
 func (m *ModelTable) add(name string) error {
 	if name == "" || slices.Contains(m.names, name) {
 		return nil
@@ -63,7 +63,7 @@ func (m *ModelTable) add(name string) error {
 // index returns the number of a model, or -1.
 func (m *ModelTable) index(name string) int8 { return int8(slices.Index(m.names, name)) }
 
-// set returns the models of a gpu_spec as bits. Models that no node has are none.
+// set returns the models of a gpu_spec as bits, without models that no node has.
 func (m *ModelTable) set(spec string) uint64 {
 	if spec == "" {
 		return ^uint64(0)
@@ -77,14 +77,14 @@ func (m *ModelTable) set(spec string) uint64 {
 	return set
 }
 
-// Class is a shape as an [Inventory] needs it.
+// Class is a shape, prepared for an [Inventory].
 type Class struct {
 	Shape
 	ID       int32
-	Kind     int32   // classes that differ in memory and models only are of one kind
+	Kind     int32   // classes that differ only in memory and models are of one kind
 	ModelSet uint64  // bits of the models that it may run on
-	Allowed  []bool  // by node; nil is all
-	tag      int32   // of GpuClustering: 0 shares a device, n has n devices whole; -1 none
+	Allowed  []bool  // by node; nil permits all
+	tag      int32   // of GpuClustering: 0 shares a device, n has n whole devices; -1 none
 	counted  []int32 // counters of topology spread that its pods count in
 	prefers  *preferences
 

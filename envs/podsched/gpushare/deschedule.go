@@ -15,10 +15,10 @@ const (
 	FragMultiPod = "fragMultiPod"
 )
 
-// DeschedulePolicies returns their names.
+// DeschedulePolicies returns the names of the policies.
 func DeschedulePolicies() []string { return []string{CosSim, FragOnePod, FragMultiPod} }
 
-// What CosSim looks for: nodes that have little CPU left, though a device has much.
+// CosSim considers nodes with little CPU left but much of a device.
 const (
 	cosSimMilliCPU = 2000
 	cosSimMilliGPU = 500
@@ -27,9 +27,9 @@ const (
 // DescheduleOptions are the options of [Simulation.Deschedule].
 type DescheduleOptions struct {
 	Policy string
-	Ratio  float64 // part of the placed pods that may be evicted at most, in [0, 1]; rounded up to whole pods
+	Ratio  float64 // maximum part of the placed pods to evict, in [0, 1]; rounded up to whole pods
 
-	// Evicted is called when the pods are evicted and not yet placed again; nil calls nothing.
+	// Evicted is called when the pods are evicted and not yet placed again; it may be nil.
 	Evicted func() error
 }
 
@@ -38,23 +38,23 @@ type Descheduling struct {
 	Policy  string  `json:"policy"`
 	Ratio   float64 `json:"ratio"`
 	Moves   []Move  `json:"moves"`   // of evicted pods, in the order of their eviction
-	Before  Usage   `json:"before"`  // evictions
+	Before  Usage   `json:"before"`  // before the evictions
 	Evicted Usage   `json:"evicted"` // after the evictions
-	After   Usage   `json:"after"`   // when what was evicted is placed again or has failed
+	After   Usage   `json:"after"`   // when each evicted pod is placed again or has failed
 
-	Retried int   `json:"retried"` // pods that had failed before and were placed then
-	End     Usage `json:"end"`     // with those
+	Retried int   `json:"retried"` // pods that had failed before and were now placed
+	End     Usage `json:"end"`     // with those pods
 }
 
 // Move is an evicted pod.
 type Move struct {
 	Pod  string `json:"pod"`
 	From string `json:"from"`
-	To   string `json:"to"` // "": it fits no node any more
+	To   string `json:"to"` // "" if it no longer fits any node
 }
 
-// Deschedule evicts placed pods by a policy, places them again, in the order of their eviction, by
-// what places pods in s, and then offers the pods that had failed before once more.
+// Deschedule evicts placed pods by a policy, places them again in the order of their eviction, with the plugins or the
+// [Decider] of s, and then retries the pods that had failed before.
 //
 //   - cosSim evicts one pod from each node with less than 2 cores and a device of more than 500
 //     thousandths free, nodes with the most free GPU first: the pod whose requests, as a vector of
@@ -65,12 +65,11 @@ type Move struct {
 //   - fragMultiPod does so again and again with the node that is the most fragmented by then, until
 //     it finds no such pod on any.
 //
-// Ties go to the first node and the first pod. It panics if pods are still waiting. An error that ctx
-// ends, or of a [Decider], leaves pods waiting.
+// Ties go to the first node and the first pod. Deschedule panics if pods are still waiting. After an error of ctx or of
+// a [Decider], pods are left waiting.
 //
-// Source: the deschedule policies of the artifact of Weng et al., "Beware of Fragmentation", USENIX
-// ATC 2023. Unlike there, fragMultiPod sees the evictions that it has made on a node, and failed
-// pods are tried again.
+// Source: the deschedule policies of the artifact of Weng et al., "Beware of Fragmentation", USENIX ATC 2023. Unlike
+// there, fragMultiPod sees the evictions that it has made on a node, and failed pods are retried.
 func (s *Simulation) Deschedule(ctx context.Context, o DescheduleOptions) (*Descheduling, error) {
 	if len(s.queue) > 0 {
 		panic("gpu: Deschedule while pods are waiting")
@@ -124,7 +123,7 @@ func (s *Simulation) Deschedule(ctx context.Context, o DescheduleOptions) (*Desc
 	return d, nil
 }
 
-// podsOn returns the pods on each node, in the order of pods.
+// podsOn returns the pods on each node, in order.
 func (s *Simulation) podsOn() [][]int {
 	on := make([][]int, len(s.nodes))
 	for i, n := range s.on {
@@ -162,7 +161,7 @@ func (s *Simulation) cosSim(most int) (evicted []int) {
 	return evicted
 }
 
-// cosine returns the cosine of the angle between two vectors, -1 if one is 0.
+// cosine returns the cosine of the angle between two vectors; -1 if one is 0.
 func cosine(x1, y1, x2, y2 float64) float64 {
 	n := math.Sqrt(float64(x1*x1)+float64(y1*y1)) * math.Sqrt(float64(x2*x2)+float64(y2*y2))
 	if n == 0 {
@@ -171,7 +170,7 @@ func cosine(x1, y1, x2, y2 float64) float64 {
 	return (float64(x1*x2) + float64(y1*y2)) / n
 }
 
-// nodesBy returns the nodes in descending order of a value, equal ones in their order.
+// nodesBy returns the nodes in descending order of a value; equal ones keep their order.
 func (s *Simulation) nodesBy(value func(n *NodeState) int64) []int32 {
 	order := make([]int32, len(s.nodes))
 	for i := range order {
@@ -214,7 +213,7 @@ func (s *Simulation) fragMultiPod(most int) (evicted []int) {
 		left = left[1:]
 		victim := s.fragVictim(n, on[n])
 		if victim < 0 {
-			continue // nothing more to win there
+			continue // no gain remains on that node
 		}
 		s.evict(victim)
 		evicted = append(evicted, victim)
@@ -232,8 +231,8 @@ func (s *Simulation) fragMultiPod(most int) (evicted []int) {
 	return evicted
 }
 
-// fragVictim returns the pod of a node whose eviction takes away the most fragmentation, in whole
-// thousandths of a GPU, or -1.
+// fragVictim returns the pod of a node whose eviction removes the most fragmentation, in whole thousandths of a GPU, or
+// -1.
 func (s *Simulation) fragVictim(n int32, pods []int) int {
 	victim, best := -1, int64(0)
 	node := &s.inventory.Nodes[n]

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// typicalPercent is the part of all pods that typical pods stand for.
+// typicalPercent is the percentage of all pods that typical pods cover.
 const typicalPercent = 95
 
-// TypicalPod is a kind of pod that is often asked for.
+// TypicalPod is a frequent kind of pod.
 type TypicalPod struct {
-	Shape     // but for memory, which fragmentation ignores
+	Shape     // without memory, which fragmentation ignores
 	Count int // pods of this kind
 }
 
-// Kinds groups pods by everything but memory, in no order.
+// Kinds groups pods by everything except memory, in no order.
 func Kinds(pods []Pod) []TypicalPod {
 	counts := map[Shape]int{}
 	for i := range pods {
@@ -29,9 +29,8 @@ func Kinds(pods []Pod) []TypicalPod {
 	return kinds
 }
 
-// TypicalPods returns the most frequent kinds that together hold at least 95 % of the pods, most
-// frequent first. Of equal counts, those that ask for more come first. It sorts kinds, which are those
-// of [Kinds].
+// TypicalPods returns the most frequent kinds that together cover at least 95 % of the pods, most frequent first. Of
+// equal counts, larger requests come first. It sorts kinds, which are those of [Kinds].
 //
 // Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, section 3.
 func TypicalPods(kinds []TypicalPod) []TypicalPod {
@@ -57,12 +56,11 @@ func TotalCount(kinds []TypicalPod) int {
 	return all
 }
 
-// Fragmenter measures fragmentation: F of a node is the expected free share of GPUs that a
-// typical pod cannot use. It counts in whole numbers, n·F with n the number of pods that the
-// typical ones stand for, so that no rounding decides a tie.
+// Fragmenter measures fragmentation: F of a node is the expected free share of GPUs that a typical pod cannot use. It
+// counts in whole numbers, n·F with n the number of pods that the typical ones cover, so that rounding decides no tie.
 //
-// FGD's score is truncated, and where a placement changes nothing it is 50 or 49 as the
-// rounding of the reference's sums falls. Such ties alone are decided by these sums.
+// FGD's score is truncated. If a placement changes nothing, the score is 50 or 49, depending on the rounding of the
+// reference's sums; only such ties are decided by these sums.
 type Fragmenter struct {
 	total   int64       // n
 	demands [][]typical // by model: the typical pods with GPUs that may run on it, most thousandths first
@@ -91,7 +89,7 @@ func NewFragmenter(pods []TypicalPod, of int, m *ModelTable) *Fragmenter {
 		}
 		f.sums = append(f.sums, t)
 		if p.GPUs == 0 {
-			continue // all that is free is fragment to it
+			continue // to this pod, all free GPU is fragment
 		}
 		for model := range f.demands {
 			if t.models>>model&1 != 0 {
@@ -105,11 +103,10 @@ func NewFragmenter(pods []TypicalPod, of int, m *ModelTable) *Fragmenter {
 	return f
 }
 
-// Of returns n·F of a node of model with cpu left and the free thousandths of its devices in
-// descending order.
+// Of returns n·F of a node of a model with cpu left and the free thousandths of its devices in descending order.
 //
-// To a typical pod that does not fit, all that is free is fragment; to one that fits, the
-// devices with less free than it wants of each.
+// For a typical pod that does not fit, all free GPU is fragment; for one that fits, the devices with less free than it
+// wants of each.
 func (f *Fragmenter) Of(cpu int64, model int8, free []int32) int64 {
 	var sum int64
 	for _, x := range free {
@@ -135,7 +132,7 @@ func (f *Fragmenter) Of(cpu int64, model int8, free []int32) int64 {
 	return frag
 }
 
-// Amount turns a sum of n·F into thousandths of a GPU.
+// Amount converts a sum of n·F to thousandths of a GPU.
 func (f *Fragmenter) Amount(frag int64) float64 {
 	if f.total == 0 {
 		return 0
@@ -143,7 +140,7 @@ func (f *Fragmenter) Amount(frag int64) float64 {
 	return float64(frag) / float64(f.total)
 }
 
-// The kinds of fragment that the reference sums apart.
+// The kinds of fragment that the reference sums separately.
 const (
 	lackBoth = iota
 	lackGPU
@@ -173,7 +170,7 @@ func (f *Fragmenter) reference(cpu int64, model int8, free []int32) float64 {
 	return sum
 }
 
-// fragment returns how much of the free thousandths, whole in all, t cannot use.
+// fragment returns how many of the free thousandths, whole in total, t cannot use.
 func (t *typical) fragment(cpu int64, model int8, free []int32, whole int64) (kind int, frag int64) {
 	fitsCPU := t.cpu <= cpu
 	if t.gpus == 0 {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Gains measures what nodes are worth to a pod: the GPUs allocated at the end of futures that WeightedFGD plays after the
-// placement, as [Rollouts] does to decide.
+// Gains measures the value of nodes for a pod: the GPUs allocated at the end of futures in which WeightedFGD continues
+// after the placement, as [Rollouts] does to decide.
 type Gains struct {
 	look  *Lookahead
 	tried []candidate
 	nodes []int32
 }
 
-// maxGainStates bounds the table of a [Gains], of which many decisions of an episode use the same entries.
+// maxGainStates bounds the table of a [Gains]; many decisions of an episode use the same entries.
 const maxGainStates = 1 << 18
 
 // NewGains returns the gains in b for pods of the classes of cat. Errors are those of [NewLookahead].
@@ -26,8 +26,8 @@ func NewGains(b *Inventory, r *Reserve, w Weights, cat *Catalogue) (*Gains, erro
 	return &Gains{look: look}, nil
 }
 
-// Nodes returns nodes where a pod of class c fits: the given number of those that WeightedFGD values most, its choice first,
-// and then others drawn from the rest. Of nodes in equal states there is one. The result is valid until the next call.
+// Nodes returns nodes that a pod of class c fits: the best ones by WeightedFGD, its choice first, and then others drawn
+// from the rest. It returns one of the nodes in equal states. The result is valid until the next call.
 func (g *Gains) Nodes(c *Class, best, others int, rng *rand.Rand) []int32 {
 	g.look.begin()
 	g.tried = g.look.candidates(g.tried[:0], c, len(g.look.start))

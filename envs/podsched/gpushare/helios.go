@@ -6,7 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Columns of SenseTime's Helios traces: of cluster_gpu_number.csv beside one for each virtual cluster, and of
+// Columns of SenseTime's Helios traces: of cluster_gpu_number.csv, which also has one for each virtual cluster, and of
 // cluster_log.csv.
 //
 // Source of this and of the formats: README.md of https://github.com/S-Lab-System-Group/HeliosData. Hu et al.,
@@ -22,12 +22,13 @@ var heliosServer = Assumed{MilliCPU: 6000, MemoryMiB: 47 << 10}
 
 const (
 	heliosGPUs = 8 // of a server
-	// heliosModel stands for the GPU model, which a trace does not name. Pods that request GPUs fit only nodes with a model.
+	// heliosModel stands for the GPU model, which a trace does not give. Pods that request GPUs fit only nodes with a
+	// model.
 	heliosModel = "GPU"
 )
 
-// days reads cluster_gpu_number.csv: the servers that the cluster has on the last day, of eight GPUs each; a remainder is one
-// more. Virtual clusters share them all.
+// days reads cluster_gpu_number.csv: the servers of the cluster on the last day, with eight GPUs each; a remainder is
+// one more server. All virtual clusters share them.
 func (t *table) days(a Assumed) []Node {
 	total := -1
 	for t.next() {
@@ -46,9 +47,9 @@ func (t *table) days(a Assumed) []Node {
 	return nodes
 }
 
-// jobs reads cluster_log.csv: a pod for each node of each job that started, with an equal part of its GPUs and CPUs; the first
-// pods get the remainders. Memory, which the log has not, goes with the GPUs; in jobs without GPUs, with the CPUs. Pods are
-// in the order of their submissions, of which the first is the trace's beginning.
+// jobs reads cluster_log.csv: a pod for each node of each job that started, with an equal part of its GPUs and CPUs;
+// the first pods get the remainders. The log does not give memory; pods get it by GPUs or, in jobs without GPUs, by
+// CPUs. Pods are in the order of their submissions; the first is the beginning of the trace.
 func (t *table) jobs(a Assumed) []Pod {
 	var pods []Pod
 	for t.next() {
@@ -87,7 +88,7 @@ func (t *table) jobs(a Assumed) []Pod {
 	return pods
 }
 
-// part returns the i-th of count nearly equal parts of sum, of which the first are the larger ones.
+// part returns the i-th of count nearly equal parts of sum; the first parts are the larger ones.
 func part(sum, count, i int64) int64 {
 	if i < sum%count {
 		return sum/count + 1

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Inventory holds what is free on each node, in arrays for the speed of policies.
+// Inventory holds the free resources of each node, in arrays for speed.
 type Inventory struct {
 	Nodes  []NodeState
 	free   []int32 // thousandths of each device, node by node
@@ -18,7 +18,7 @@ type Inventory struct {
 	FreeOf  []int64 // free thousandths of all devices, by model
 	Frag    *Fragmenter
 	numTags int32
-	Clock   uint64 // of versions; never goes back, so that what is cached for one episode is stale in the next
+	Clock   uint64 // of versions; it never decreases, so that entries cached in one episode are stale in the next
 	Used    Totals
 	Size    Totals
 	Wasted  int64 // n·F of all nodes
@@ -27,7 +27,7 @@ type Inventory struct {
 // Totals are sums over nodes.
 type Totals struct{ MilliGPU, MilliCPU, MemoryMiB int64 }
 
-// NodeState holds what is free on a node, of its allocatable resources.
+// NodeState holds the free resources of a node.
 type NodeState struct {
 	CPU, Memory       int64 // free
 	GPU               int64 // free thousandths of all devices
@@ -92,7 +92,7 @@ func (b *Inventory) DevicesOf(i int32) []int32 {
 	return b.free[n.first:][:n.Devices:n.Devices]
 }
 
-// SortedOf returns them in descending order.
+// SortedOf returns the free thousandths of the devices of node i in descending order.
 func (b *Inventory) SortedOf(i int32) []int32 {
 	n := &b.Nodes[i]
 	return b.sorted[n.first:][:n.Devices:n.Devices]
@@ -119,10 +119,10 @@ func (b *Inventory) CouldFit(c *Class, i int32) bool {
 	return c.GPUs == 0 || n.Model >= 0 && c.ModelSet>>n.Model&1 != 0 && c.GPUs <= n.Devices
 }
 
-// Place puts a pod of class c on the devices of node i, where it fits.
+// Place puts a pod of class c, which must fit, on the devices of node i.
 func (b *Inventory) Place(c *Class, i int32, devices uint64) { b.change(c, i, devices, 1) }
 
-// Remove takes it away again.
+// Remove removes a pod of class c from the devices of node i.
 func (b *Inventory) Remove(c *Class, i int32, devices uint64) { b.change(c, i, devices, -1) }
 
 func (b *Inventory) change(c *Class, i int32, devices uint64, sign int32) {
@@ -165,8 +165,8 @@ func sortDown(x []int32) {
 	}
 }
 
-// Tightest returns the devices of node i that a pod of class c takes by best fit: the one with
-// the least free that fits, of equal ones the first; for whole devices the first that are free.
+// Tightest returns the devices of node i that a pod of class c takes by best fit: the device with the least free that
+// fits, the first of equal ones; for whole devices the first free ones.
 func (b *Inventory) Tightest(c *Class, i int32) uint64 {
 	if c.GPUs == 0 {
 		return 0
@@ -184,7 +184,7 @@ func (b *Inventory) Tightest(c *Class, i int32) uint64 {
 	return 1 << best
 }
 
-// loosest is tightest with the device that has the most free.
+// loosest is Tightest with the device that has the most free.
 func (b *Inventory) loosest(c *Class, i int32) uint64 {
 	if c.GPUs == 0 || !c.Sharing() {
 		return b.Tightest(c, i)
@@ -211,7 +211,7 @@ func FirstFit(free []int32, c *Class) uint64 {
 	return devices
 }
 
-// Refusal says why a pod of class c does not fit node i, or "".
+// Refusal returns why a pod of class c does not fit node i, or "".
 func (b *Inventory) Refusal(c *Class, i int32) string {
 	n := &b.Nodes[i]
 	var lacks []string

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// A Lookahead plays WeightedFGD from an inventory into given futures in which pods stay for ever. It
-// places each pod where WeightedFGD would. Nodes in equal states share one entry of a table, which
-// remembers the scores of each kind of pod.
+// A Lookahead continues from an inventory with WeightedFGD into given futures in which pods stay for ever. It places
+// each pod where WeightedFGD would. Nodes in equal states share one entry of a table, which caches the scores of each
+// kind of pod.
 //
-// A Lookahead belongs to one catalogue, inventory and reserve, and only reads them. Requests beyond
-// those of classes (Class.ExtraCPU) do not count, nor in WeightedFGD.
+// A Lookahead belongs to one catalogue, inventory and reserve, and only reads them. It ignores requests beyond those of
+// classes (Class.ExtraCPU), as WeightedFGD does.
 type Lookahead struct {
 	b       *Inventory
 	cat     *Catalogue
@@ -27,20 +27,20 @@ type Lookahead struct {
 
 	start, nodes []lookNode // at the decision, and in the rollout
 	cluster      Inventory  // of the rollout: only what Reserve reads
-	full         []uint32   // by class: the rollout in which it was found to fit nowhere
+	full         []uint32   // by class: the rollout in which it was found to fit no node
 	rollout      uint32
 }
 
-// lookDevices is the most devices that a node may have.
+// lookDevices is the maximum number of devices of a node.
 const lookDevices = 8
 
-// maxLookStates is maxStates of one decision after another.
+// maxLookStates is the value of maxStates for one decision after another.
 const maxLookStates = 1 << 14
 
 // lookNode is a node.
 type lookNode struct {
 	state  int32
-	room   int32 // pods that it may still take
+	room   int32 // pods that it can still take
 	memory int64 // free
 }
 
@@ -52,9 +52,9 @@ type lookState struct {
 	free    [lookDevices]int16
 }
 
-// cell is a kind of pod on a node in some state. It is small, since there are millions.
+// cell is the score of a kind of pod on a node in some state. It is small, since there are millions.
 type cell struct {
-	score   int8 // of FGD, plus cellScore; 0 is not computed yet
+	score   int8 // of FGD, plus cellScore; 0 if not computed yet
 	devices uint8
 	fit     int16 // of BestFit
 }
@@ -64,13 +64,13 @@ const (
 	cellScore = 2
 )
 
-// value returns what the node is worth to WeightedFGD, without the pressure on its model.
+// value returns WeightedFGD's value of the node, without the pressure on its model.
 func (l *Lookahead) value(e cell) float64 {
 	return float64(e.score-cellScore) + float64(l.weights.BestFit*float64(e.fit))
 }
 
-// NewLookahead returns the look-ahead for b by WeightedFGD with weights w. Classes are those of cat. Nodes with more than 8 devices
-// are an error, as is a weight of KubeResources.
+// NewLookahead returns the Lookahead for b by WeightedFGD with weights w. Classes are those of cat. Nodes with more
+// than 8 devices and a weight of KubeResources are errors.
 func NewLookahead(b *Inventory, r *Reserve, w Weights, cat *Catalogue) (*Lookahead, error) {
 	if w.KubeResources != 0 {
 		return nil, fmt.Errorf("gpu: look-ahead with the weight %v of KubeResources, want 0", w.KubeResources)
@@ -124,7 +124,7 @@ func (l *Lookahead) intern(s lookState) int32 {
 	return id
 }
 
-// load makes l.one a node in state s.
+// load sets l.one to a node in state s.
 func (l *Lookahead) load(s *lookState) {
 	n := &l.one.Nodes[0]
 	*n = NodeState{CPU: int64(s.cpu), Model: s.model, Devices: int32(s.devices), MaxPods: math.MaxInt32}
@@ -145,7 +145,7 @@ func (l *Lookahead) fill(e *cell, s *lookState, c *Class) {
 	e.score = cellNoFit
 	l.load(s)
 	any := *c
-	any.MemoryMiB, any.ModelSet, any.Allowed = 0, ^uint64(0), nil // which the caller checks
+	any.MemoryMiB, any.ModelSet, any.Allowed = 0, ^uint64(0), nil // the caller checks these
 	if !l.one.Fits(&any, 0) {
 		return
 	}
@@ -154,7 +154,7 @@ func (l *Lookahead) fill(e *cell, s *lookState, c *Class) {
 	e.score, e.devices, e.fit = int8(score+cellScore), uint8(devices), int16(fit)
 }
 
-// cell returns what a pod of class c does on a node in a state.
+// cell returns the cell of a pod of class c on a node in a state.
 func (l *Lookahead) cell(state int32, c *Class) cell {
 	e := &l.cells[int(state)*l.kinds+int(c.Kind)]
 	if e.score == 0 {
@@ -163,7 +163,7 @@ func (l *Lookahead) cell(state int32, c *Class) cell {
 	return *e
 }
 
-// admits reports whether node i, of the given model, takes a pod of class c, but for CPU and devices.
+// admits reports whether node i, of the given model, admits a pod of class c, apart from CPU and devices.
 func (n *lookNode) admits(c *Class, i int, model int8) bool {
 	return n.memory >= c.MemoryMiB && n.room > 0 && (c.GPUs == 0 || model >= 0 && c.ModelSet>>model&1 != 0) && (c.Allowed == nil || c.Allowed[i])
 }
@@ -203,7 +203,7 @@ func (l *Lookahead) pressure(c *Class) []float64 {
 	return w.pressure
 }
 
-// place puts a pod onto a node of the rollout where it fits.
+// place puts a pod on a node of the rollout, which it must fit.
 func (l *Lookahead) place(c *Class, node int32) {
 	n := &l.nodes[node]
 	s := l.states[n.state]
@@ -257,8 +257,8 @@ type candidate struct {
 	value   float64
 }
 
-// candidates appends to dst the k nodes of the highest value to WeightedFGD, its choice first, of nodes
-// in equal states one.
+// candidates appends to dst the k nodes of the highest value to WeightedFGD, its choice first; of nodes in equal states
+// only one.
 func (l *Lookahead) candidates(dst []candidate, c *Class, k int) []candidate {
 	l.nodes = append(l.nodes[:0], l.start...)
 	l.cluster.Used, l.cluster.Size = l.b.Used, l.b.Size

@@ -4,23 +4,22 @@ import (
 	"math/bits"
 )
 
-// Outcomes remembers, for each class of pods, what placing one on each node would do, until the node
-// changes.
+// Outcomes caches, for each class of pods, the outcome of placing one on each node, until the node changes.
 type Outcomes struct {
 	b       *Inventory
-	devices func(b *Inventory, c *Class, i int32) uint64 // nil: FGD's
+	devices func(b *Inventory, c *Class, i int32) uint64 // nil selects FGD's
 	rows    []outcomeRow                                 // by class
-	kinds   [][]Outcome                                  // by kind, by node: what does not depend on memory and models
+	kinds   [][]Outcome                                  // by kind, by node: the part that does not depend on memory and models
 }
 
-// NewOutcomes returns the outcomes of pods in b. A pod that shares a device takes the one that devices
-// returns; nil takes FGD's.
+// NewOutcomes returns the outcomes of pods in b. A pod that shares a device takes the one that devices returns; nil
+// selects FGD's.
 func NewOutcomes(b *Inventory, devices func(b *Inventory, c *Class, i int32) uint64) Outcomes {
 	return Outcomes{b: b, devices: devices}
 }
 
-// DeviceRule returns a rule for NewOutcomes by its name: best takes the device with the least free that fits, and first the first
-// that fits. The rule of any other name is nil.
+// DeviceRule returns the function devices of NewOutcomes by name: best takes the device with the least free that fits,
+// and first the first one that fits. It returns nil for any other name.
 func DeviceRule(name string) func(b *Inventory, c *Class, i int32) uint64 {
 	switch name {
 	case "best":
@@ -31,26 +30,26 @@ func DeviceRule(name string) func(b *Inventory, c *Class, i int32) uint64 {
 	return nil
 }
 
-// Of returns outcomes with the same devices in b, with nothing remembered.
+// Of returns outcomes for b with the same choice of devices and an empty cache.
 func (p *Outcomes) Of(b *Inventory) Outcomes { return NewOutcomes(b, p.devices) }
 
 type outcomeRow struct {
-	clock uint64 // of the inventory when the entries were true
+	clock uint64 // of the inventory when the entries were computed
 	nodes []Outcome
 }
 
-// Outcome is a pod of some class on some node.
+// Outcome is the outcome of placing a pod of some class on some node.
 type Outcome struct {
-	version uint64  // of the node when the rest was true
+	version uint64  // of the node when the rest was computed
 	Devices uint64  // that it would take
-	Gain    float32 // sigmoid of the fragmentation that it takes away, in GPUs
+	Gain    float32 // sigmoid of the fragmentation that it removes, in GPUs
 	Left    float32 // of the device that it shares
 	FGD     float32 // score of FGD over 100
 	BestFit float32 // likewise
 	Fits    bool
 }
 
-// Row returns what placing a pod of class c would do on each node.
+// Row returns the outcome of placing a pod of class c on each node.
 func (p *Outcomes) Row(c *Class) []Outcome {
 	n := len(p.b.Nodes)
 	for int(c.ID) >= len(p.rows) {
@@ -88,7 +87,7 @@ func (p *Outcomes) Row(c *Class) []Outcome {
 	return row
 }
 
-// update looks at a node where a pod of class c fits.
+// update computes the outcome on a node that a pod of class c fits.
 func (p *Outcomes) update(r *Outcome, c *Class, i int32) {
 	b := p.b
 	*r = Outcome{version: b.Nodes[i].Version, Fits: true}

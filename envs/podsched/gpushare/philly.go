@@ -19,11 +19,12 @@ import (
 // Training Workloads", USENIX ATC 2019.
 var serverColumns = []string{"machineId", "number of GPUs", "single GPU mem"}
 
-// phillyServer is an eighth of 24 CPUs and 500 GiB, which the simulator of Mohan et al. (see [Assumed]), of the same
-// company, gives a server with 8 GPUs. cluster_mem_util of the trace has servers of 504 GiB.
+// phillyServer is an eighth of 24 CPUs and 500 GiB, the server with 8 GPUs in the simulator of Mohan et al. (see
+// [Assumed]), of the same company. cluster_mem_util of the trace has servers of 504 GiB.
 var phillyServer = Assumed{MilliCPU: 3000, MemoryMiB: 64000}
 
-// server returns the node of a row of cluster_machine_list. The trace names no GPU model: the memory of a GPU stands for it.
+// server returns the node of a row of cluster_machine_list. The trace gives no GPU model; the memory of a GPU stands
+// for it.
 func (t *table) server(a Assumed) Node {
 	n := Node{Name: t.text("machineId"), GPUs: int(t.number("number of GPUs", cluster.MaxDevices))}
 	if n.GPUs > 0 {
@@ -49,10 +50,11 @@ type phillyJob struct {
 	} `json:"attempts"`
 }
 
-// phillyJobs reads cluster_job_log, a list of jobs in JSON: a pod for each server of a job's first attempt, with as many
-// GPUs as the job was given there; the trace does not tell which it asked for. A pod runs from the start of the first
-// attempt to the end of the last one; its duration is unknown if one of these is. Jobs without an attempt, and servers
-// without a GPU, are left out. Pods are in the order of their submissions, of which the first is the trace's beginning.
+// phillyJobs reads cluster_job_log, a list of jobs in JSON: a pod for each server of a job's first attempt, with the
+// GPUs that the job got there; the trace does not give the requested ones. A pod runs from the start of the first
+// attempt to the end of the last one; if one of these is missing, its duration is unknown. phillyJobs omits jobs
+// without an attempt and servers without a GPU. Pods are in the order of their submissions; the first is the beginning
+// of the trace.
 func (a Assumed) phillyJobs(name string, r io.Reader) ([]Pod, error) {
 	in := &lines{r: r}
 	dec := json.NewDecoder(in)
@@ -65,7 +67,7 @@ func (a Assumed) phillyJobs(name string, r io.Reader) ([]Pod, error) {
 		}
 		return fail(dec.InputOffset(), what+"%w", err)
 	}
-	if _, err := dec.Token(); err != nil { // the bracket that parsePods has seen
+	if _, err := dec.Token(); err != nil { // the bracket that parsePods has peeked at
 		return nil, broken("", err)
 	}
 	var pods []Pod
@@ -141,7 +143,7 @@ func (a Assumed) phillyPods(job *phillyJob) ([]Pod, error) {
 // clockLayout is the layout of times in Philly and Helios, of an unknown time zone.
 const clockLayout = time.DateTime
 
-// clock returns the time in a field since 1970; 0 where the trace has none.
+// clock returns the time in a field since 1970; 0 if the trace has none.
 func clock(name, field string) (time.Duration, error) {
 	if field == "" || field == "None" {
 		return 0, nil
@@ -156,16 +158,16 @@ func clock(name, field string) (time.Duration, error) {
 // maxJob bounds the bytes of a job in cluster_job_log.
 const maxJob = 16 << 20
 
-// lines counts the lines of a stream of JSON, so that its errors have places.
+// lines counts the lines of a JSON stream, so that errors can name the line.
 type lines struct {
 	r       io.Reader
 	read    int64   // bytes
 	counted int64   // of these, by at
 	line    int     // ends of lines before counted
-	ends    []int64 // offsets of the ends of lines from there on
+	ends    []int64 // offsets of the later ends of lines
 }
 
-// Read implements [io.Reader]. It returns an error once more than maxJob bytes were read beyond the last call of at.
+// Read implements [io.Reader]. It returns an error after reading more than maxJob bytes beyond the last call of at.
 func (l *lines) Read(p []byte) (int, error) {
 	if l.read-l.counted > maxJob {
 		return 0, fmt.Errorf("more than %d bytes, want a job's few lines", maxJob)
@@ -190,8 +192,8 @@ func (l *lines) at(offset int64) int {
 	return l.line + 1
 }
 
-// isJSON reports whether r begins with a list of JSON.
+// isJSON reports whether r begins with a JSON list.
 func isJSON(r *bufio.Reader) bool {
-	begin, _ := r.Peek(64) // as much as there is
+	begin, _ := r.Peek(64) // fewer at the end of the file
 	return bytes.HasPrefix(bytes.TrimSpace(begin), []byte("["))
 }

@@ -31,7 +31,7 @@ func (r randomScores) scoreNodes(_ *Class, nodes []int32, scores []int64) {
 	}
 }
 
-// scarcityScores halves FGD's scores and adds 50 where the model is not scarce.
+// scarcityScores halves FGD's scores and adds 50 if the model is not scarce.
 type scarcityScores struct{ *reserving }
 
 func (s *scarcityScores) scoreNodes(c *Class, nodes []int32, scores []int64) {
@@ -45,7 +45,7 @@ func (s *scarcityScores) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	}
 }
 
-// weighedScores are what WeightedFGD weighs, in hundredths of a point of FGD's score.
+// weighedScores are the values of WeightedFGD, in hundredths of a point of FGD's score.
 type weighedScores struct{ *weighing }
 
 func (s *weighedScores) scoreNodes(c *Class, nodes []int32, scores []int64) {
@@ -56,10 +56,10 @@ func (s *weighedScores) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	}
 }
 
-// preferences are what a class of pods prefers, by node; nil is nothing.
+// preferences holds the preferences of a class of pods, by node; nil means none.
 type preferences struct {
-	taints   []int64 // taints PreferNoSchedule that it does not tolerate
-	affinity []int64 // weights of the preferred terms of its node affinity that the node matches
+	taints   []int64 // number of untolerated PreferNoSchedule taints
+	affinity []int64 // weights of the matching preferred node affinity terms
 	images   []int64 // scores of ImageLocality
 	spread   []spreadConstraint
 }
@@ -67,13 +67,13 @@ type preferences struct {
 // spreadConstraint is a topology spread constraint ScheduleAnyway.
 type spreadConstraint struct {
 	counter int32   // of the pods that it spreads
-	domain  []int32 // by node; -1: the node lacks the key; nil: each node is one
-	domains int     // that there are; 0 with nil
+	domain  []int32 // by node; -1: the node lacks the key; nil: each node is a domain
+	domains int     // number of domains; 0 with nil
 	maxSkew int
 	system  bool // a default: a node may lack the key
 }
 
-// scoreNodes makes a score of single nodes a plugin.
+// scoreNodes implements plugin, with a score of single nodes.
 func (s *scored) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	row := s.row(c)
 	for k, i := range nodes {
@@ -81,11 +81,11 @@ func (s *scored) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	}
 }
 
-// kubeDefaultPlugins are the score plugins that kube-scheduler has on by default, but for
-// InterPodAffinity: no pod has such terms.
+// kubeDefaultPlugins returns kube-scheduler's default score plugins without InterPodAffinity, since no pod has such
+// terms.
 func kubeDefaultPlugins(b *Inventory) []weightedPlugin {
 	return []weightedPlugin{
-		{newScored(b, kubeResources), 1}, // LeastAllocated and BalancedAllocation, weighted already
+		{newScored(b, kubeResources), 1}, // LeastAllocated and BalancedAllocation, already weighted
 		{taintToleration{}, kubescore.TaintTolerationWeight},
 		{nodeAffinity{}, kubescore.NodeAffinityWeight},
 		{&podTopologySpread{b: b}, kubescore.PodTopologySpreadWeight},
@@ -113,7 +113,7 @@ func (imageLocality) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	gather(c.prefers, func(p *preferences) []int64 { return p.images }, nodes, scores)
 }
 
-// gather writes what a class has for each of the nodes, 0 where it has nothing.
+// gather writes the preferences of a class for each of the nodes, 0 if it has none.
 func gather(p *preferences, of func(p *preferences) []int64, nodes []int32, scores []int64) {
 	clear(scores)
 	if p == nil || of(p) == nil {

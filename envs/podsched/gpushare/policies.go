@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Policy is a heuristic that can be asked for by name.
+// Policy is a named heuristic.
 type Policy struct {
 	Name, Doc string
-	score     scoreFunc // nil for those that look at all nodes at once
+	score     scoreFunc // nil for policies that compare all nodes at once
 	New       func(b *Inventory, r *Reserve, draw Intn) Placer
 }
 
@@ -38,8 +38,8 @@ var Policies = []Policy{
 		}},
 }
 
-// Scores returns a function that writes the policy's scores of nodes where a pod of class c fits; nil
-// for Random, which has none.
+// Scores returns a function that writes the policy's scores of nodes that a pod of class c fits; nil for Random, which
+// has none.
 func (p *Policy) Scores(b *Inventory, r *Reserve) func(c *Class, nodes []int32, scores []int64) {
 	switch one := p.New(b, r, nil).(type) {
 	case *weighted:
@@ -63,7 +63,7 @@ func PolicyNames() []string {
 	return names
 }
 
-// PolicyByName returns the policy of that name, one of [PolicyNames].
+// PolicyByName returns the policy called name, one of [PolicyNames].
 func PolicyByName(name string) (*Policy, error) {
 	for i := range Policies {
 		if Policies[i].Name == name {
@@ -73,15 +73,14 @@ func PolicyByName(name string) (*Policy, error) {
 	return nil, fmt.Errorf("gpu: policy %q, want one of %s", name, strings.Join(PolicyNames(), ", "))
 }
 
-// A Placer chooses where pods go. It belongs to one [Inventory].
+// A Placer chooses nodes and devices for pods. It belongs to one [Inventory].
 type Placer interface {
-	// choose returns the node and the devices for a pod of class c, or node -1 if it fits
-	// nowhere.
+	// Choose returns the node and the devices for a pod of class c, or node -1 if it fits none.
 	Choose(c *Class) (node int32, devices uint64)
 }
 
-// scored chooses the node of the highest score, of equal ones the first. It remembers the
-// scores of each class until the node changes.
+// scored chooses the node with the highest score, the first of equal ones. It caches the scores of each class until the
+// node changes.
 type scored struct {
 	b     *Inventory
 	score scoreFunc
@@ -89,7 +88,7 @@ type scored struct {
 }
 
 type entry struct {
-	version uint64 // of the node when the rest was true
+	version uint64 // of the node when the rest was computed
 	devices uint64
 	score   int64 // -1: the pod does not fit
 }
@@ -98,7 +97,7 @@ const noFit = -1
 
 func newScored(b *Inventory, score scoreFunc) *scored { return &scored{b: b, score: score} }
 
-// row returns the present scores of all nodes for class c.
+// row returns the current scores of all nodes for class c.
 func (s *scored) row(c *Class) []entry {
 	n := len(s.b.Nodes)
 	for int(c.ID) >= len(s.rows) {
@@ -135,11 +134,10 @@ func (s *scored) Choose(c *Class) (node int32, devices uint64) {
 	return node, row[node].devices
 }
 
-// Intn draws a number from 0 to n-1. Both generators of the standard library are one.
+// Intn draws a number from 0 to n-1. The generators of both versions of math/rand have such a method.
 type Intn func(n int) int
 
-// random chooses a node at random among those that fit, and a device likewise for a pod that
-// shares one.
+// random chooses a random node among those that fit, and a random device for a pod that shares one.
 type random struct {
 	*scored
 	draw Intn
@@ -172,8 +170,7 @@ func (r *random) Choose(c *Class) (node int32, devices uint64) {
 	return -1, 0
 }
 
-// randomDevice returns one of the devices that fit, for a pod that shares one, and else the
-// first.
+// randomDevice returns a random device that fits, for a pod that shares one, and otherwise the first ones.
 func randomDevice(b *Inventory, c *Class, i int32, draw Intn) uint64 {
 	if !c.Sharing() {
 		return b.Tightest(c, i)

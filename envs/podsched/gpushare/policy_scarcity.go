@@ -2,7 +2,7 @@ package gpushare
 
 import "math"
 
-// reserving is FGD that keeps off models that become scarce, while a pod fits elsewhere.
+// reserving is FGD that avoids scarce models while a pod fits elsewhere.
 type reserving struct {
 	*scored
 	reserve  *Reserve
@@ -13,12 +13,11 @@ func newReserving(b *Inventory, r *Reserve) *reserving {
 	return &reserving{scored: newScored(b, fgd), reserve: r}
 }
 
-// scarcePressure is the pressure from which a model is kept for those that need it. Part of what
-// is free cannot be used, so that it is less than 1; on generated instances of the training
-// split 0.4 to 0.7 do equally well.
+// scarcePressure is the pressure from which a model is reserved for pods that need it. It is below 1, since part of the
+// free GPUs cannot be used. On generated instances of the training split, 0.4 to 0.7 perform equally well.
 const scarcePressure = 0.5
 
-// scarcityCost is more than scores differ.
+// scarcityCost exceeds the difference of any two scores.
 const scarcityCost = 1000
 
 // weigh updates the pressure for a pod of class c.
@@ -29,7 +28,7 @@ func (r *reserving) weigh(c *Class) {
 	r.reserve.Pressure(r.b, c, r.pressure)
 }
 
-// scarce reports whether the model of node i is kept for others.
+// scarce reports whether the model of node i is reserved for other pods.
 func (r *reserving) scarce(i int32) bool {
 	m := r.b.Nodes[i].Model
 	return m >= 0 && r.pressure[m] >= scarcePressure
@@ -59,29 +58,29 @@ func (r *reserving) Choose(c *Class) (node int32, devices uint64) {
 	return node, row[node].devices
 }
 
-// weighing is FGD that weighs how scarce a model is against fragmentation, and of nodes that do
-// not differ much takes the one that BestFit would.
+// weighing is FGD that weighs the scarcity of a model against fragmentation, and among similar nodes takes the one of
+// BestFit.
 //
-// The weighed terms are columns of the observation, so that a node scorer can learn them.
+// The weighed terms are columns of the observation, so a node scorer can learn them.
 type weighing struct {
 	*reserving
 	Weights
 }
 
-// Weights are those of WeightedFGD, with the tags of a baseline's parameters.
+// Weights are the weights of WeightedFGD, with the tags of a baseline's parameters.
 type Weights struct {
 	Pressure float64 `opt:"pressure" doc:"points of FGD's score, of 100, for a pressure of 1 on the GPU model" range:"5,500,log"`
 	BestFit  float64 `opt:"best_fit" doc:"points for each point of BestFit's score" range:"0.003,1,log"`
 
-	// KubeResources is not in rollouts.
+	// Rollouts do not support KubeResources.
 	KubeResources float64 `opt:"kube_resources" doc:"points for each point of KubeResources' score, which spreads" range:"0,0.3"`
 }
 
-// SharingWeights are weights for pods of which all request at most one GPU, found by trainer tune on training seeds.
+// SharingWeights are weights for pods that all request at most one GPU, found by trainer tune on training seeds.
 var SharingWeights = map[string]any{"pressure": 84.12, "best_fit": 0.07502, "kube_resources": 0.03457}
 
-// DefaultWeights were chosen on generated instances of the training split, where 50 to 200 of pressure
-// and 0.01 to 0.06 of BestFit do nearly equally well.
+// DefaultWeights were chosen on generated instances of the training split, where 50 to 200 for pressure and 0.01 to
+// 0.06 for BestFit perform nearly equally well.
 var DefaultWeights = Weights{Pressure: 50, BestFit: 0.03}
 
 // NewWeightedFGD returns the policy WeightedFGD with other weights.
@@ -111,7 +110,7 @@ func (w *weighing) Choose(c *Class) (node int32, devices uint64) {
 	return node, row[node].devices
 }
 
-// value returns what node i is worth to a pod of class c, to which FGD gives the entry e.
+// value returns the value of node i for a pod of class c with entry e of FGD.
 func (w *weighing) value(c *Class, i int32, e *entry) float64 {
 	fit, _ := BestFit(w.b, c, i)
 	v := float64(e.score) + float64(w.BestFit*float64(fit))

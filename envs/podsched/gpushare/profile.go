@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
-// A plugin scores the nodes where a pod fits, from 0 to 100, into scores.
+// A plugin writes a score from 0 to 100 for each of the nodes, which a pod fits, to scores.
 type plugin interface {
 	scoreNodes(c *Class, nodes []int32, scores []int64)
 }
@@ -17,8 +17,8 @@ type weightedPlugin struct {
 	weight int64
 }
 
-// weighted chooses the node with the highest sum of weighted scores of plugins, of equal ones
-// the first, as kube-scheduler does but for its ties.
+// weighted chooses the node with the highest sum of weighted scores of plugins, the first of equal ones. Except for the
+// ties, kube-scheduler does the same.
 type weighted struct {
 	fitting *scored
 	plugins []weightedPlugin
@@ -72,17 +72,17 @@ func (w *weighted) sum(c *Class) {
 	}
 }
 
-// Profile says by which plugins nodes are scored.
+// Profile holds the plugins that score nodes.
 type Profile struct {
 	Plugins []ScorePlugin
 	Devices string // the policy that chooses devices: one of PolicyNames, or WorstFit
 }
 
-// WorstFit chooses, for a pod that shares a device, that with the most free.
+// WorstFit chooses the device with the most free, for a pod that shares one.
 const WorstFit = "WorstFit"
 
-// ScorePlugin is a plugin with its weight: a policy of PolicyNames, one of kube-scheduler's in
-// [KubePlugins], or Simon, the score of Alibaba's open-simulator.
+// ScorePlugin is a plugin with its weight: a policy of PolicyNames, a plugin of kube-scheduler in [KubePlugins], or
+// Simon, the score of Alibaba's open-simulator.
 type ScorePlugin struct {
 	Name     string
 	Weight   int64
@@ -123,7 +123,7 @@ func (s *scheduler) placer(p Profile, r *Reserve, draw Intn) (Placer, error) {
 	return newWeighted(&s.inventory, plugins, device), nil
 }
 
-// deviceChoice returns how the policy of that name chooses devices.
+// deviceChoice returns the function by which the policy called name chooses devices.
 func deviceChoice(name string, draw Intn) (func(b *Inventory, c *Class, i int32) uint64, error) {
 	if name == WorstFit {
 		return (*Inventory).loosest, nil
@@ -180,7 +180,7 @@ func (s *scheduler) plugin(sp ScorePlugin, r *Reserve, draw Intn) (plugin, error
 	return newScored(b, p.score), nil
 }
 
-// scoreNodes makes a sum of plugins a plugin.
+// scoreNodes implements plugin, with a sum of plugins.
 func (w *weighted) scoreNodes(c *Class, nodes []int32, scores []int64) {
 	w.nodes = append(w.nodes[:0], nodes...)
 	if len(nodes) == 0 {

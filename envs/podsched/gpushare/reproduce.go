@@ -18,8 +18,8 @@ type Run struct {
 	Failed    int       `json:"failed"`
 }
 
-// Reproduce plays a policy on the reference's workload of a random seed, as the published
-// tables were made: pods arrive one after the other, and each is placed at once or never.
+// Reproduce runs a policy on the reference's workload of a random seed, as for the published tables: pods arrive one
+// after the other, and each is placed at once or never.
 func Reproduce(nodes []Node, pods []Pod, policy string, seed int64, ratio float64) (*Run, error) {
 	w := ReferenceWorkload(nodes, pods, seed, ratio)
 	if capacity(nodes) == 0 {
@@ -46,7 +46,7 @@ func Reproduce(nodes []Node, pods []Pod, policy string, seed int64, ratio float6
 	return run, nil
 }
 
-// Replay plays a workload on arrays alone.
+// Replay runs a workload on arrays, without a cluster.
 type Replay struct {
 	inventory Inventory
 	placer    Placer
@@ -55,7 +55,7 @@ type Replay struct {
 	arrived   int64 // thousandths of a GPU
 }
 
-// NewReplay returns the replay of w by the policy of that name.
+// NewReplay returns the replay of w by the policy called policy.
 func NewReplay(w *Workload, policy string) (*Replay, error) {
 	cat, err := NewCatalogue(w.Nodes, w.Arrivals)
 	if err != nil {
@@ -75,7 +75,7 @@ func NewReplay(w *Workload, policy string) (*Replay, error) {
 	return s, nil
 }
 
-// Next places the next pod and returns where, or -1 if it failed.
+// Next places the next pod and returns its node, or -1 if it failed.
 func (s *Replay) Next() (node int32, devices uint64) {
 	c := &s.Classes[s.pod]
 	s.pod++

@@ -1,23 +1,23 @@
 package gpushare
 
-// Request is a pod for [Simulate].
+// Request is a pod of a [Simulation].
 type Request struct {
 	Name string
 	Shape
 
-	// Group is a key that pods share if all that follows is equal for them, and their shapes.
+	// Group is a key that pods share if their shapes and all following fields are equal.
 	Group string
 
-	Refusals []string // by node: why it is closed to the pod, whatever is free there, or ""; nil refuses none
-	Profile  int      // of those given to Simulate
-	Node     int      // that it is bound to already, or -1
-	Devices  []int    // of that node that it has; nil takes those of best fit
+	Refusals []string // by node: why it rejects the pod regardless of free resources, or ""; nil rejects none
+	Profile  int      // index of the profile
+	Node     int      // that it is already bound to, or -1
+	Devices  []int    // its devices on that node; nil selects those of best fit
 
-	// Requests beyond those of Shape that NodeResourcesFit counts where containers state none.
+	// What NodeResourcesFit adds to the requests of Shape for containers that state none.
 	ExtraMilliCPU, ExtraMemoryMiB int64
 
-	Taints   []int64 // by node: taints PreferNoSchedule that it does not tolerate; nil is none
-	Affinity []int64 // by node: sum of the weights of the preferred terms that the node matches; nil is none
+	Taints   []int64 // by node: number of untolerated PreferNoSchedule taints; nil is none
+	Affinity []int64 // by node: sum of the weights of the matching preferred terms; nil is none
 	Images   []int64 // by node: score of ImageLocality; nil is none
 	Counted  []int32 // counters of topology spread, from 0, that it counts in
 	Spread   []Spread
@@ -26,7 +26,7 @@ type Request struct {
 // Spread is a topology spread constraint ScheduleAnyway.
 type Spread struct {
 	Counter int32   // of the pods that it spreads
-	Domain  []int32 // by node, from 0; -1 where the node lacks the key; nil: each node is a domain
+	Domain  []int32 // by node, from 0; -1: the node lacks the key; nil: each node is a domain
 	MaxSkew int
-	System  bool // a default of the scheduler, to which a node that lacks the key is no worse
+	System  bool // a default of the scheduler, which does not penalize nodes without the key
 }

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// Reserve knows which part of the requested GPUs can run on some models only, and so how much
-// of these to keep free for it.
+// Reserve holds the parts of the requested GPUs that can run only on some models, and thus how much of these models to
+// keep free.
 //
-// While pods keep arriving as they did, a part p of what is still free will be asked for by
-// pods that run on the models S alone. A set S is scarce if less than that is free on it.
+// If pods keep arriving in the same proportions, a part p of the GPUs still free will be requested by pods that run
+// only on the models S. A set S is scarce if it has less than that free.
 type Reserve struct {
 	sets []reservedSet
 }
 
 type reservedSet struct {
 	models uint64
-	part   float64 // of the GPUs requested by all pods, that of pods constrained to these models or fewer
+	part   float64 // of the GPUs requested by all pods, the part of pods constrained to these models or fewer
 }
 
-// NewReserve returns the reserve for pods to come of the given kinds, in the proportions of their counts.
+// NewReserve returns the reserve for future pods of the given kinds, in the proportions of their counts.
 func NewReserve(pods []TypicalPod, m *ModelTable) *Reserve {
 	by := map[uint64]float64{}
 	total := 0.0
@@ -45,8 +45,8 @@ func NewReserve(pods []TypicalPod, m *ModelTable) *Reserve {
 	return r
 }
 
-// pressure returns how scarce the models S are: the requests to come for them alone,
-// over what they have free less taken. It is 1 where the two are equal.
+// pressure returns the scarcity of the models S: the future requests that only they can serve, over their free GPUs
+// less taken. It is 1 if the two are equal.
 func (s *reservedSet) pressure(b *Inventory, taken int64) float64 {
 	have := -taken
 	for m := s.models; m != 0; m &= m - 1 {
@@ -64,11 +64,11 @@ func (s *reservedSet) pressure(b *Inventory, taken int64) float64 {
 	return want / float64(have)
 }
 
-// MaxPressure bounds the pressure on what is almost full.
+// MaxPressure bounds the pressure on models that are almost full.
 const MaxPressure = 2
 
-// Pressure writes for each model the greatest pressure that a pod of class c adds to by running
-// there: of the sets with the model to which c is not itself constrained.
+// Pressure writes for each model the greatest pressure that a pod of class c increases by running there: among the sets
+// with the model that c itself is not constrained to.
 func (r *Reserve) Pressure(b *Inventory, c *Class, dst []float64) {
 	clear(dst)
 	if c.GPUs == 0 {
@@ -77,7 +77,7 @@ func (r *Reserve) Pressure(b *Inventory, c *Class, dst []float64) {
 	for i := range r.sets {
 		s := &r.sets[i]
 		if c.ModelSet&^s.models == 0 {
-			continue // c is of those for whom S is kept
+			continue // S is reserved for pods like c
 		}
 		p := s.pressure(b, c.TotalMilliGPU())
 		for m := s.models; m != 0; m &= m - 1 {

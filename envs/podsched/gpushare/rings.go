@@ -1,9 +1,9 @@
 package gpushare
 
-// Rings appends to dst an edge from each node to the next of the same GPU model, after the last
-// the first, and then which edges count: all but those of nodes that have no other.
+// Rings appends to dst an edge from each node to the next node of the same GPU model, from the last to the first, and
+// then a mask of the edges, which excludes nodes without another of their model.
 func Rings(dst []float32, nodes []NodeState) []float32 {
-	var first, last [MaxModels + 1]int // by model, after nodes without one; plus 1, so that 0 is none
+	var first, last [MaxModels + 1]int // by model, nodes without one first; plus 1, so that 0 is none
 	next := make([]int, len(nodes))
 	for i := range nodes {
 		m := nodes[i].Model + 1

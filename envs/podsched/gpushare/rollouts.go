@@ -35,13 +35,11 @@ var DefaultRollouts = RolloutConfig{
 	Nodes: 6, Futures: 12, Confidence: 1, From: 0.3, Pressure: DefaultWeights.Pressure, BestFit: DefaultWeights.BestFit,
 }
 
-// Rollouts improves on WeightedFGD by one step: it tries a pod on several nodes, lets WeightedFGD play
-// the same sampled futures after each, and takes the node whose futures end with the most GPUs
-// allocated. It deviates from WeightedFGD only where the mean gain less Confidence standard errors is
-// above 0. Pods stay for ever.
+// Rollouts improves on WeightedFGD by one step: it tries a pod on several nodes, continues with WeightedFGD in the same
+// sampled futures after each, and takes the node whose futures end with the most allocated GPUs. It deviates from
+// WeightedFGD only if the mean gain less Confidence standard errors is above 0. Pods stay for ever.
 //
-// It knows the pods that have arrived, and draws futures from them. Its decision depends on these and
-// on the inventory alone.
+// It draws futures from the pods that have arrived. Its decision depends only on these and on the inventory.
 //
 // Source: Tesauro and Galperin, "On-line Policy Improvement using Monte-Carlo Search", NeurIPS 1996.
 type Rollouts struct {
@@ -53,8 +51,8 @@ type Rollouts struct {
 	future []int32
 }
 
-// NewRollouts returns the policy for pods of the classes of cat. past returns the classes of the pods
-// that have arrived, the one to place included, and the thousandths of a GPU that they requested.
+// NewRollouts returns the policy for pods of the classes of cat. past returns the classes of the pods that have
+// arrived, including the one to place, and the thousandths of a GPU that they requested.
 func NewRollouts(b *Inventory, r *Reserve, cat *Catalogue, c RolloutConfig, past func() (classes []int32, milliGPU int64)) (*Rollouts, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -105,8 +103,8 @@ func (r *Rollouts) compare(c *Class, past []int32, arrived int64) (best int) {
 	return best
 }
 
-// seed returns a seed that depends on the decision and on the pods until then, so that a policy decides
-// the same whenever it is asked.
+// seed returns a seed that depends on the decision and on the past pods, so that a policy makes the same decision
+// whenever it is asked.
 func (r *Rollouts) seed(past []int32) uint64 {
 	h := fnv.New64a()
 	var word [8]byte
@@ -121,8 +119,8 @@ func (r *Rollouts) seed(past []int32) uint64 {
 	return h.Sum64()
 }
 
-// Resample appends to dst classes drawn with replacement from past, as long as they request no more
-// than the given thousandths of a GPU; none if no class of past requests any.
+// Resample appends to dst classes drawn with replacement from past, while they request at most milliGPU thousandths of
+// a GPU; none if no class of past requests any.
 func (cat *Catalogue) Resample(dst, past []int32, milliGPU int64, rng *rand.Rand) []int32 {
 	if !slices.ContainsFunc(past, func(class int32) bool { return cat.Classes[class].TotalMilliGPU() > 0 }) {
 		return dst
@@ -154,8 +152,8 @@ func (g *gain) add(x float64) {
 	g.squares += x * x
 }
 
-// bound returns the mean of n gains less z standard errors. The error of a single gain is unknown, so
-// that its bound is −∞ unless z is 0.
+// bound returns the mean of n gains less z standard errors. The error of a single gain is unknown, so its bound is −∞
+// unless z is 0.
 func (g *gain) bound(n, z float64) float64 {
 	mean := g.sum / n
 	switch {

@@ -15,7 +15,7 @@ type scheduler struct {
 	placers   []Placer // by profile
 }
 
-// newScheduler expects pods like types to come, or like pods if there are none.
+// newScheduler returns a scheduler that expects future pods like types or, if there are none, like pods.
 func newScheduler(nodes []Node, pods []Request, types []Pod, profiles []Profile, seed int64) (*scheduler, error) {
 	s := &scheduler{pods: pods, nodes: nodes, cat: &Catalogue{}}
 	for i := range nodes {
@@ -85,14 +85,14 @@ func (s *scheduler) classify() error {
 	return nil
 }
 
-// bound returns the devices of a pod that is bound already.
+// bound returns the devices of a pod that is already bound.
 func (s *scheduler) bound(i int) (uint64, error) {
 	p, c := &s.pods[i], s.classes[i]
 	node := int32(p.Node)
 	if int(node) >= len(s.nodes) {
 		return 0, fmt.Errorf("gpu: pod %s is bound to node %d, want less than %d", p.Name, node, len(s.nodes))
 	}
-	if why := s.inventory.Refusal(c, node); why != "" { // what closes a node does not evict
+	if why := s.inventory.Refusal(c, node); why != "" { // Refusals do not apply to bound pods
 		return 0, fmt.Errorf("gpu: pod %s is bound to node %s, which has %s", p.Name, s.nodes[node].Name, why)
 	}
 	if p.Devices == nil {
@@ -112,7 +112,7 @@ func (s *scheduler) bound(i int) (uint64, error) {
 	return devices, nil
 }
 
-// reasons counts what speaks against each node.
+// reasons counts the nodes by the reason that they reject pod i.
 func (s *scheduler) reasons(i int) map[string]int {
 	counts := map[string]int{}
 	for k := range s.nodes {

@@ -1,19 +1,17 @@
 package gpushare
 
-// The largest node of the trace, to which the published policies scale.
+// The largest node of the trace, which scales the published policies.
 const (
 	MaxMilliCPU = 128000
 	MaxMilliGPU = 8000
 )
 
-// A scoreFunc scores node i for a pod of class c, which fits there, and chooses the devices
-// that it would take. Higher is better.
+// A scoreFunc scores node i for a pod of class c, which fits there, and chooses its devices. Higher is better.
 type scoreFunc func(b *Inventory, c *Class, i int32) (score int64, devices uint64)
 
-// BestFit prefers the node with the least left of CPU and GPU.
+// BestFit prefers the node with the least CPU and GPU left.
 //
-// The products are rounded before they are added (so says the conversion), as the reference
-// does, on every machine.
+// The conversions round the products before the sum, as the reference does, on every machine.
 func BestFit(b *Inventory, c *Class, i int32) (int64, uint64) {
 	n := &b.Nodes[i]
 	left := float64(float64(n.CPU-c.MilliCPU)/MaxMilliCPU*0.5) + float64(float64(n.GPU-c.TotalMilliGPU())/MaxMilliGPU*0.5)
@@ -57,7 +55,7 @@ func gpuPacking(b *Inventory, c *Class, i int32) (int64, uint64) {
 	return max(100-left/10, 50), devices
 }
 
-// gpuClustering prefers nodes with pods of the same kind, and among those the fuller.
+// gpuClustering prefers nodes with pods of the same kind, and among those the fuller ones.
 func gpuClustering(b *Inventory, c *Class, i int32) (int64, uint64) {
 	if c.GPUs == 0 {
 		return 0, 0
@@ -82,5 +80,5 @@ func gpuClustering(b *Inventory, c *Class, i int32) (int64, uint64) {
 	return score, b.Tightest(c, i)
 }
 
-// anyNode makes no difference between nodes.
+// anyNode scores all nodes alike.
 func anyNode(b *Inventory, c *Class, i int32) (int64, uint64) { return 0, b.Tightest(c, i) }

@@ -7,14 +7,14 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// fgd is fragmentation gradient descent: the placement that adds the least fragmentation. A pod
-// that shares a device tries each; of equal scores the first device is taken.
+// fgd is fragmentation gradient descent: it prefers the placement that adds the least fragmentation. For a pod that
+// shares a device it tries each, and takes the first of equal scores.
 func fgd(b *Inventory, c *Class, i int32) (score int64, devices uint64) {
 	score, devices, _ = b.Descend(c, i)
 	return score, devices
 }
 
-// Descend returns FGD's score of node i with its devices, and what n·F would be after.
+// Descend returns FGD's score of node i with its devices, and n·F after the placement.
 func (b *Inventory) Descend(c *Class, i int32) (score int64, devices uint64, after int64) {
 	n := &b.Nodes[i]
 	cpu := n.CPU - c.MilliCPU
@@ -27,7 +27,7 @@ func (b *Inventory) Descend(c *Class, i int32) (score int64, devices uint64, aft
 	free := buffer[:n.Devices]
 	if !c.Sharing() {
 		copy(free, sorted)
-		k := int32(len(free)) // whole devices: the first of those in descending order
+		k := int32(len(free)) // whole devices are the first in descending order
 		for k > 0 && free[k-1] < c.MilliGPU {
 			k--
 		}
@@ -53,8 +53,7 @@ func (b *Inventory) Descend(c *Class, i int32) (score int64, devices uint64, aft
 	return score, devices, after
 }
 
-// descent returns FGD's score of a placement on node i that leaves cpu and the devices free, and
-// n·F at after.
+// descent returns FGD's score of a placement on node i that leaves n·F at after, and cpu and the devices free.
 func (b *Inventory) descent(i int32, after, cpu int64, free []int32) int64 {
 	n := &b.Nodes[i]
 	if after != n.Frag {
@@ -91,7 +90,7 @@ func seen(devices []int32, f int32) bool {
 	return false
 }
 
-// replace copies the descending src to dst with one element from replaced by the smaller to.
+// replace copies src, in descending order, to dst, with one element from replaced by the smaller to.
 func replace(dst, src []int32, from, to int32) {
 	k := 0
 	for src[k] != from {
@@ -106,8 +105,8 @@ func replace(dst, src []int32, from, to int32) {
 	copy(dst[k+1:], src[k+1:])
 }
 
-// score returns FGD's score of a placement that takes less thousandths of a GPU off fragmentation:
-// 100 times the sigmoid of what it takes away, in GPUs, truncated.
+// score returns FGD's score of a placement that removes less thousandths of a GPU of fragmentation: 100 times the
+// sigmoid of the amount in GPUs, truncated.
 func score(less float64) int64 { return int64(Sigmoid(less/WholeGPU) * 100) }
 
 // Sigmoid returns 1/(1+exp(−x)).

@@ -14,7 +14,7 @@ func (b *Inventory) resources(c *Class, i int32) (cpu, mem kubescore.Resource) {
 		kubescore.Resource{Requested: (n.AllMemory - n.Memory + c.MemoryMiB) * BytesMiB, Allocatable: n.AllMemory * BytesMiB, Weight: 1}
 }
 
-// nonZeroResources is resources with what pods that state no requests count for.
+// nonZeroResources is resources with the default requests of pods that state none.
 func (b *Inventory) nonZeroResources(c *Class, i int32) (cpu, mem kubescore.Resource) {
 	cpu, mem = b.resources(c, i)
 	n := &b.Nodes[i]
@@ -29,12 +29,12 @@ func mostAllocated(b *Inventory, c *Class, i int32) (int64, uint64) {
 	return kubescore.MostAllocated(cpu, mem), b.Tightest(c, i)
 }
 
-// kubeResources is what kube-scheduler scores by resources: LeastAllocated and
-// BalancedAllocation of CPU and memory, with equal weights.
+// kubeResources is the sum of kube-scheduler's scores by resources: LeastAllocated and BalancedAllocation of CPU and
+// memory, with equal weights.
 func kubeResources(b *Inventory, c *Class, i int32) (int64, uint64) {
 	cpu, mem := b.nonZeroResources(c, i)
 	even := int64(0)
-	if c.MilliCPU != 0 || c.MemoryMiB != 0 { // of a pod without requests kube-scheduler skips BalancedAllocation
+	if c.MilliCPU != 0 || c.MemoryMiB != 0 { // kube-scheduler skips BalancedAllocation for a pod without requests
 		even, _ = balanced(b, c, i)
 	}
 	return kubescore.NodeResourcesFitWeight*kubescore.LeastAllocated(cpu, mem) + kubescore.BalancedAllocationWeight*even, b.Tightest(c, i)
@@ -81,8 +81,8 @@ func (s *Strategy) score() (scoreFunc, error) {
 	}, nil
 }
 
-// simon is the score of Alibaba's open-simulator: the largest part of what an empty node would have
-// left that the pod takes, in percent. It prefers small nodes.
+// simon is the score of Alibaba's open-simulator: the largest part of an empty node's remaining resources that the pod
+// takes, in percent. It prefers small nodes.
 func simon(b *Inventory, c *Class, i int32) (int64, uint64) {
 	n := &b.Nodes[i]
 	if c.MilliCPU == 0 && c.MemoryMiB == 0 {

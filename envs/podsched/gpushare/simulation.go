@@ -9,14 +9,14 @@ import (
 
 // Report is the outcome of a [Simulation].
 type Report struct {
-	Placements []Placement `json:"placements"` // in the order in which they were made
+	Placements []Placement `json:"placements"` // in the order of placement
 	Failed     []Failure   `json:"failed"`
 	Usage
 
 	Descheduling *Descheduling `json:"descheduling,omitempty"`
 }
 
-// Usage reports how much of a cluster is allocated, and how much of the rest is fragmented.
+// Usage reports the allocated part of a cluster, and how fragmented the rest is.
 type Usage struct {
 	Pods         int     `json:"pods"` // placed
 	Nodes        int     `json:"nodes"`
@@ -40,20 +40,19 @@ type Placement struct {
 // Failure is a pod that fits no node.
 type Failure struct {
 	Pod     string         `json:"pod"`
-	Reasons map[string]int `json:"reasons"` // number of nodes by what speaks against them
+	Reasons map[string]int `json:"reasons"` // number of nodes by the reason that they reject the pod
 }
 
 // A Decider chooses nodes in place of the plugins of a profile.
 type Decider interface {
-	// Decide returns a node for pod q.Pod, one of q.Fitting, and the devices that it takes there; with
-	// 0 it takes those of best fit.
+	// Decide returns a node for pod q.Pod, one of q.Fitting, and its devices there; 0 selects those of best fit.
 	Decide(ctx context.Context, q Question) (node int32, devices uint64, err error)
 }
 
-// Question is a pod to place, in a simulation that does not change meanwhile.
+// Question is a pod to place, in a simulation that does not change in the meantime.
 type Question struct {
-	Pod     int     // of those given to NewSimulation
-	Fitting []int32 // nodes on which it fits, at least one, in their order
+	Pod     int     // index among those given to NewSimulation
+	Fitting []int32 // the nodes that it fits, at least one, in order
 	Sim     *Simulation
 }
 
@@ -62,7 +61,7 @@ type Phase uint8
 
 // Phases of pods.
 const (
-	Waiting Phase = iota // for its turn
+	Waiting Phase = iota // not yet decided
 	Placed
 	Failed // it fitted no node
 )
@@ -71,10 +70,10 @@ const (
 type SimulationOptions struct {
 	Seed    int64   // of the draws of the policy Random
 	Decider Decider // nil: the plugins decide
-	Types   []Pod   // what is to come is taken to be like these; nil: like the pods given
+	Types   []Pod   // future pods are expected to be like these; nil: like the given pods
 }
 
-// A Simulation places pods onto nodes one by one, and can take some away again ([Simulation.Deschedule]).
+// A Simulation places pods onto nodes one by one, and can evict some again ([Simulation.Deschedule]).
 type Simulation struct {
 	*scheduler
 	decider  Decider
@@ -82,14 +81,14 @@ type Simulation struct {
 	on       []int32 // by pod: its node
 	devices  []uint64
 	placed   []int // in the order of placement
-	queue    []int // waiting pods in their order
+	queue    []int // waiting pods in order
 	onNode   []int // pods on each node
 	moved    *Descheduling
 	fittings []int32
 }
 
-// NewSimulation returns a simulation in which the pods that are bound already are placed and the
-// others wait, each to be placed once or never, in their order. Ties between nodes go to the first.
+// NewSimulation returns a simulation in which the bound pods are placed and the others wait. Each is placed once or
+// never, in order. Ties between nodes go to the first.
 func NewSimulation(nodes []Node, pods []Request, profiles []Profile, o SimulationOptions) (*Simulation, error) {
 	s, err := newScheduler(nodes, pods, o.Types, profiles, o.Seed)
 	if err != nil {
@@ -114,10 +113,10 @@ func NewSimulation(nodes []Node, pods []Request, profiles []Profile, o Simulatio
 	return sim, nil
 }
 
-// Pending returns the number of pods that wait for their turn.
+// Pending returns the number of waiting pods.
 func (s *Simulation) Pending() int { return len(s.queue) }
 
-// Step decides on the next pod, if one waits.
+// Step decides on the next waiting pod, if there is one.
 func (s *Simulation) Step(ctx context.Context) error {
 	if len(s.queue) == 0 {
 		return nil
@@ -186,7 +185,7 @@ func (s *Simulation) place(i int, node int32, devices uint64) {
 	s.onNode[node]++
 }
 
-// evict takes a pod that is placed away.
+// evict evicts a placed pod.
 func (s *Simulation) evict(i int) {
 	s.inventory.Remove(s.classes[i], s.on[i], s.devices[i])
 	s.onNode[s.on[i]]--
@@ -194,18 +193,18 @@ func (s *Simulation) evict(i int) {
 	s.placed = slices.DeleteFunc(s.placed, func(p int) bool { return p == i })
 }
 
-// Pod returns what has become of pod i: its node, or -1, and its devices there.
+// Pod returns the phase of pod i, its node, or -1, and its devices there.
 func (s *Simulation) Pod(i int) (phase Phase, node int, devices []int) {
 	return s.phase[i], int(s.on[i]), DeviceList(s.devices[i])
 }
 
-// Free returns what is free on a node: millicores, MiB, and the thousandths of each device.
+// Free returns the free resources of a node: millicores, MiB, and the thousandths of each device.
 func (s *Simulation) Free(node int) (milliCPU, memoryMiB int64, milliGPU []int32) {
 	n := &s.inventory.Nodes[node]
 	return n.CPU, n.Memory, slices.Clone(s.inventory.DevicesOf(int32(node)))
 }
 
-// Usage returns what is allocated now.
+// Usage returns the current usage.
 func (s *Simulation) Usage() Usage {
 	b := &s.inventory
 	u := Usage{
@@ -222,7 +221,7 @@ func (s *Simulation) Usage() Usage {
 	return u
 }
 
-// Report returns what has happened so far. Pods that wait are in neither of its lists.
+// Report returns the outcome so far. Waiting pods are in neither of its lists.
 func (s *Simulation) Report() *Report {
 	r := &Report{Placements: []Placement{}, Failed: []Failure{}, Usage: s.Usage(), Descheduling: s.moved}
 	for _, i := range s.placed {

@@ -33,11 +33,11 @@ const DefaultMaxPods = 1001
 type Pod struct {
 	Name string
 	Shape
-	Created  time.Duration // since the trace's beginning; 0 where the list has no times
-	Duration time.Duration // from its scheduling, or else its creation, to its deletion; 0 is unknown
+	Created  time.Duration // since the beginning of the trace; 0 if the list has no times
+	Duration time.Duration // from its scheduling or, if that is missing, its creation to its deletion; 0 is unknown
 }
 
-// Shape is what a pod asks for. Pods of equal shape are alike to every policy.
+// Shape is the request of a pod. Policies do not distinguish pods of equal shape.
 type Shape struct {
 	MilliCPU  int64
 	MemoryMiB int64
@@ -46,10 +46,10 @@ type Shape struct {
 	Models    string // GPU models that it may run on, joined by "|"; empty is any
 }
 
-// TotalMilliGPU returns the thousandths of a GPU that s asks for in all.
+// TotalMilliGPU returns the thousandths of a GPU that s requests in total.
 func (s *Shape) TotalMilliGPU() int64 { return int64(s.GPUs) * int64(s.MilliGPU) }
 
-// Sharing reports whether s is part of one device.
+// Sharing reports whether s requests part of one device.
 func (s *Shape) Sharing() bool { return s.GPUs == 1 && s.MilliGPU < WholeGPU }
 
 // Units and limits.
@@ -59,18 +59,18 @@ const (
 	MaxModels = 64 // of GPUs, in a cluster
 )
 
-// ReadNodes reads a node list: a CSV file with a header that has the columns sn, cpu_milli,
-// memory_mib and gpu, and may have model, that of the GPUs: pods that are bound to models fit no
-// node without one. Further columns are ignored. It also reads pai_machine_spec of Alibaba's GPU trace of 2020,
-// with its header line; and, with [Assumed] CPU and memory, cluster_machine_list of Microsoft's Philly trace and
-// cluster_gpu_number.csv of SenseTime's Helios traces, whose last day it takes.
+// ReadNodes reads a node list: a CSV file with a header that has the columns sn, cpu_milli, memory_mib and gpu, and
+// optionally model, the model of the GPUs. Pods that are bound to models do not fit a node without one. ReadNodes
+// ignores other columns. It also reads pai_machine_spec of Alibaba's GPU trace of 2020, with its header line, and, with
+// [Assumed] CPU and memory, cluster_machine_list of Microsoft's Philly trace and cluster_gpu_number.csv of SenseTime's
+// Helios traces, of which it takes the last day.
 func ReadNodes(path string) ([]Node, error) { return Assumed{}.ReadNodes(path) }
 
-// ReadPods reads a pod list: a CSV file with a header that has the columns name, cpu_milli,
-// memory_mib, num_gpu and gpu_milli, and may have gpu_spec, creation_time, deletion_time and
-// scheduled_time (in seconds). Further columns are ignored. It also reads pai_task_table of Alibaba's GPU trace of
-// 2020, with its header line, a pod for each instance; and, with [Assumed] CPU and memory, cluster_job_log of Microsoft's
-// Philly trace, a pod for each server of a job, and cluster_log.csv of SenseTime's Helios traces, a pod for each node of a job.
+// ReadPods reads a pod list: a CSV file with a header that has the columns name, cpu_milli, memory_mib, num_gpu and
+// gpu_milli, and optionally gpu_spec, creation_time, deletion_time and scheduled_time (in seconds). It ignores other
+// columns. It also reads pai_task_table of Alibaba's GPU trace of 2020, with its header line, a pod for each instance;
+// and, with [Assumed] CPU and memory, cluster_job_log of Microsoft's Philly trace, a pod for each server of a job, and
+// cluster_log.csv of SenseTime's Helios traces, a pod for each node of a job.
 func ReadPods(path string) ([]Pod, error) { return Assumed{}.ReadPods(path) }
 
 // Columns of node lists and of pod lists.
@@ -162,7 +162,7 @@ func (a Assumed) parsePods(name string, r io.Reader) ([]Pod, error) {
 	return pods, t.err
 }
 
-// Check reports what no node could serve as asked.
+// Check returns an error for a request that no node can serve.
 func (s *Shape) Check() error {
 	switch {
 	case s.MilliCPU < 0 || s.MilliCPU > cluster.MaxAmount || s.MemoryMiB < 0 || s.MemoryMiB > cluster.MaxAmount/BytesMiB:
@@ -184,13 +184,13 @@ type table struct {
 	err error
 }
 
-// newTable returns the table of a file after its header line. The message about an empty file names the columns.
+// newTable returns the table of a file after its header line. The error about an empty file names the columns.
 func newTable(name string, r io.Reader, columns []string) (*table, error) {
 	t := &table{Table: dataset.NewTable("gpu: ", name, r)}
 	return t, t.ReadHeader(columns...)
 }
 
-// next reads a row; it is false at the end and after an error.
+// next reads a row; it returns false at the end and after an error.
 func (t *table) next() bool {
 	if t.err != nil {
 		return false
@@ -201,13 +201,13 @@ func (t *table) next() bool {
 	return t.row != nil
 }
 
-// text returns the field of a column, or "" where the file has no such column.
+// text returns the field of a column, or "" if the file has no such column.
 func (t *table) text(column string) string {
 	i := slices.Index(t.Header, column)
 	if i < 0 {
 		return ""
 	}
-	return strings.Clone(t.row[i]) // without the rest of the row
+	return strings.Clone(t.row[i]) // not a part of the row's memory
 }
 
 // number returns the whole number in a column, from 0 to most.
@@ -220,7 +220,7 @@ func (t *table) number(column string, most int64) int64 {
 	return v
 }
 
-// times returns when the pod of the row was created and for how long it ran.
+// times returns when the pod of the row was created and how long it ran.
 func (t *table) times() (created, duration time.Duration) {
 	at := map[string]float64{}
 	for _, column := range []string{"creation_time", "deletion_time", "scheduled_time"} {
@@ -229,7 +229,7 @@ func (t *table) times() (created, duration time.Duration) {
 			continue
 		}
 		v, err := strconv.ParseFloat(field, 64)
-		if err != nil || !(v >= 0 && v <= cluster.MaxTime.Seconds()) { // not for NaN either
+		if err != nil || !(v >= 0 && v <= cluster.MaxTime.Seconds()) { // also rejects NaN
 			t.fail("%s is %q, want seconds from 0 to %.0f", column, field, cluster.MaxTime.Seconds())
 			return 0, 0
 		}
@@ -245,7 +245,7 @@ func (t *table) times() (created, duration time.Duration) {
 // Seconds returns s seconds as a duration.
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// sinceFirst sorts pods by their creation and makes the first one the trace's beginning.
+// sinceFirst sorts pods by creation and makes the first one the beginning of the trace.
 func sinceFirst(pods []Pod) {
 	slices.SortStableFunc(pods, func(a, b Pod) int { return cmp.Compare(a.Created, b.Created) })
 	for i := len(pods) - 1; i >= 0; i-- {

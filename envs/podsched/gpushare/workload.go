@@ -8,12 +8,11 @@ import (
 
 // Constants of the reference simulator's experiments.
 const (
-	// DefaultRatio is the requested over the present GPUs that a workload is tuned to.
+	// DefaultRatio is the target of the requested GPUs over the existing ones.
 	DefaultRatio = 1.3
 
-	// lostDraws is the number of draws that the reference takes from its generator between
-	// the tuning and the naming of nodes. It was found by reproduction: of 0 to 45, only 10
-	// gives the published curves, and it gives all of them.
+	// lostDraws is the number of draws that the reference takes from its generator between the tuning and the naming of
+	// nodes. It was found by reproduction: among 0 to 45, only 10 gives the published curves, and it gives all of them.
 	lostDraws = 10
 )
 
@@ -21,26 +20,24 @@ const (
 type Workload struct {
 	Nodes    []Node // in the order that breaks ties: the lowest index wins
 	Arrivals []Pod  // in the order of their arrival
-	Types    []Pod  // whose shapes are typical of what is to come: the untuned list
+	Types    []Pod  // whose shapes future pods are expected to have: the untuned list
 
-	rng *rand.Rand // of the reference, after all draws
+	rng *rand.Rand // state of the reference after all draws
 }
 
-// ReferenceWorkload orders nodes and pods and tunes the pods to request ratio times the GPUs
-// of the nodes, as the reference simulator does for a random seed: pods are shuffled; then
-// pods drawn at random are taken out until no more than that is requested, or copies of pods
-// drawn at random are added until the next would pass it. A ratio of 0 leaves them as they are.
-// Nodes are permuted.
+// ReferenceWorkload orders nodes and pods and tunes the pods to request ratio times the GPUs of the nodes, as the
+// reference simulator does for a random seed. It shuffles the pods. Then it removes random pods until they request no
+// more than that, or adds copies of random pods until the next one would exceed it. A ratio of 0 skips this step. Then
+// it permutes the nodes.
 //
-// Source: the artifact of Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing
-// Workloads with Fragmentation Gradient Descent", USENIX ATC 2023. The order of the draws, and
-// two that serve nothing, are its.
+// Source: the artifact of Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
+// Gradient Descent", USENIX ATC 2023. The order of the draws, and two unused draws, are those of the artifact.
 func ReferenceWorkload(nodes []Node, pods []Pod, seed int64, ratio float64) *Workload {
 	return OrderedWorkload(nodes, pods, seed, ratio, true)
 }
 
-// OrderedWorkload is ReferenceWorkload with pods that are shuffled or, as the reference has it too, in the
-// order of their names.
+// OrderedWorkload is ReferenceWorkload with pods that are shuffled or, as an option of the reference, in the order of
+// their names.
 func OrderedWorkload(nodes []Node, pods []Pod, seed int64, ratio float64, shuffle bool) *Workload {
 	rng := rand.New(rand.NewSource(seed))
 	types := slices.Clone(pods)
@@ -74,7 +71,7 @@ func capacity(nodes []Node) int64 {
 	return total
 }
 
-// RequestedMilliGPU returns the thousandths of a GPU that pods request in all.
+// RequestedMilliGPU returns the thousandths of a GPU that pods request in total.
 func RequestedMilliGPU(pods []Pod) int64 {
 	var total int64
 	for i := range pods {
@@ -83,7 +80,7 @@ func RequestedMilliGPU(pods []Pod) int64 {
 	return total
 }
 
-// tune takes pods out of arrivals, or adds copies of types to them, until they request target.
+// tune removes pods from arrivals, or adds copies of types to them, until they request target.
 func tune(rng *rand.Rand, types, arrivals []Pod, target float64) []Pod {
 	total := RequestedMilliGPU(arrivals)
 	if float64(total) > target {
@@ -99,7 +96,7 @@ func tune(rng *rand.Rand, types, arrivals []Pod, target float64) []Pod {
 	}
 	for {
 		p := types[rng.Intn(len(types))]
-		// One device's share, not that of all devices, decides: so does the reference.
+		// As in the reference, the share of one device decides, not that of all devices.
 		if float64(total+int64(p.MilliGPU)) > target {
 			return arrivals
 		}

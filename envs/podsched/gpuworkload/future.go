@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// Past returns the classes of the first n pods, in new memory, without those that are gone from a
-// running cluster, whose class is -1.
+// Past returns the classes of the first n pods, in new memory. It omits pods that a running cluster no longer has,
+// whose class is -1.
 func (in *Instance) Past(n int) []int32 {
 	var classes []int32
 	for _, a := range in.Arrivals[:n] {
@@ -19,10 +19,10 @@ func (in *Instance) Past(n int) []int32 {
 	return classes
 }
 
-// Resample replaces the pods after the first n by others, drawn with replacement from these n, that
-// request as much as the given thousandths of a GPU. They stay for ever.
+// Resample replaces the pods after the first n by others, drawn with replacement from these n, that request milliGPU
+// thousandths of a GPU. They stay for ever.
 func (in *Instance) Resample(n int, cat *gpushare.Catalogue, milliGPU int64, rng *rand.Rand) {
-	in.Arrivals = slices.Clip(in.Arrivals[:n]) // instances may share what follows
+	in.Arrivals = slices.Clip(in.Arrivals[:n]) // instances may share the rest
 	for _, class := range cat.Resample(nil, in.Past(n), milliGPU, rng) {
 		in.Arrivals = append(in.Arrivals, Arrival{Class: class})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// The published cluster by shapes of nodes: 1,213 nodes with 6,212 GPUs.
+// The published cluster, by node shape: 1,213 nodes with 6,212 GPUs.
 //
 // Source of this and of the tables below: the openb trace of Weng et al., "Beware of
 // Fragmentation", USENIX ATC 2023: counts of its node list, and of the shapes that make up 97 %
@@ -38,7 +38,7 @@ var publishedNodes = []struct {
 	{1, "V100M16", 8, 82000, 344064},
 }
 
-// GenerateNodes returns a cluster composed as the published one.
+// GenerateNodes returns a cluster composed like the published one.
 func GenerateNodes() []gpushare.Node {
 	var nodes []gpushare.Node
 	for _, s := range publishedNodes {
@@ -60,14 +60,14 @@ const (
 	numPodKinds
 )
 
-// Law says what part of generated pods is of each kind.
+// Law holds the parts of generated pods of each kind.
 type Law struct {
 	CPUOnly                         float64 // of the pods: without GPUs
 	Sharing, MultiGPU               float64 // of the pods with GPUs: sharing one; with two or more
-	ConstrainedLow, ConstrainedHigh float64 // of the pods with GPUs, bound to models; each list draws a part between
+	ConstrainedLow, ConstrainedHigh float64 // of the pods with GPUs, bound to models; each list draws a part from this range
 }
 
-// PublishedLaw returns the parts of the default list, where as many as 0.4 are bound to models.
+// PublishedLaw returns the parts of the default list, with up to 0.4 bound to models.
 func PublishedLaw() Law {
 	return Law{
 		CPUOnly: 0.1335,                   // 1088 of 8152 pods
@@ -120,8 +120,8 @@ func gpuShape(gpus, milliGPU int32, milliCPU, memoryMiB int64) gpushare.Shape {
 	return gpushare.Shape{MilliCPU: milliCPU, MemoryMiB: memoryMiB, GPUs: gpus, MilliGPU: milliGPU}
 }
 
-// modelSets are the sets of models that generated pods are bound to, and how often each is
-// about. An episode varies the weights, so that no list is like another.
+// modelSets are the sets of models that generated pods are bound to, with approximate frequencies. Each episode varies
+// the weights, so that no two lists are alike.
 var modelSets = []struct {
 	weight float64
 	models string
@@ -130,11 +130,10 @@ var modelSets = []struct {
 	{3, "G2|P100|T4|V100M16|V100M32"}, {3, "G3"}, {1, "V100M16"}, {1, "V100M32"},
 }
 
-// modelSpread is the standard deviation of the logarithm of what the weights are varied by.
+// modelSpread is the standard deviation of the logarithm of the factor that varies a weight.
 const modelSpread = 0.5
 
-// Law of the durations of pods: lognormal, fitted to the quartiles and the ninth decile of
-// the default list.
+// Distribution of the durations of pods: lognormal, fitted to the quartiles and the ninth decile of the default list.
 const (
 	durationMedian = 540  // seconds
 	durationSpread = 2.05 // standard deviation of the logarithm
@@ -148,7 +147,7 @@ type generator struct {
 	weights [numPodKinds]cumulative
 }
 
-// Shapes returns every shape that is generated.
+// Shapes returns every generated shape.
 func Shapes() []gpushare.Shape {
 	var all []gpushare.Shape
 	for _, shapes := range publishedShapes {
@@ -185,7 +184,7 @@ func newGenerator(law Law, cat *gpushare.Catalogue) *generator {
 	return g
 }
 
-// list is the law of one episode's pods.
+// list is the distribution of one episode's pods.
 type list struct {
 	*generator
 	kinds       cumulative
@@ -193,7 +192,7 @@ type list struct {
 	constrained float64
 }
 
-// list draws a law. Pods are bound only to models of which usable has one.
+// list draws a distribution. Pods are bound only to sets of models that usable accepts.
 func (g *generator) list(rng *rand.Rand, usable func(models string) bool) *list {
 	o := g.law
 	l := &list{generator: g, constrained: o.ConstrainedLow + rng.Float64()*(o.ConstrainedHigh-o.ConstrainedLow)}
@@ -227,10 +226,10 @@ func (l *list) draw(rng *rand.Rand) int32 {
 	return l.ids[kind][k]
 }
 
-// declaredPods is the number of pods that a declared law is counted out to.
+// declaredPods is the number of pods in a declared distribution.
 const declaredPods = 1_000_000
 
-// declared returns the kinds of pods of the law and how many of each there are among declaredPods, rounded.
+// declared returns the kinds of pods of the distribution and their counts among declaredPods, rounded.
 func (l *list) declared(cat *gpushare.Catalogue) []gpushare.TypicalPod {
 	parts := map[gpushare.Shape]float64{}
 	add := func(class int32, part float64) {
@@ -261,7 +260,7 @@ func (l *list) declared(cat *gpushare.Catalogue) []gpushare.TypicalPod {
 	return kinds
 }
 
-// duration draws how many seconds a pod runs.
+// duration draws the duration of a pod in seconds.
 func duration(rng *rand.Rand) float64 {
 	return durationMedian * math.Exp(durationSpread*rng.NormFloat64())
 }

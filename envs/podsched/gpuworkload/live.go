@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// NewLive returns the source of a running cluster with so many nodes, which draws nothing.
+// NewLive returns the source of a running cluster with the given number of nodes, which draws nothing.
 func NewLive(nodes int) *Source {
 	return &Source{config: Config{NumNodes: nodes, ReferenceSeed: -1}, Catalogue: &gpushare.Catalogue{}}
 }
@@ -50,10 +50,10 @@ func ShapeOf(s *cluster.State, pod int32) gpushare.Shape {
 	}
 }
 
-// ExtraOf returns what scores count beyond requests, in the units of the inventory.
+// ExtraOf returns what scores add to requests, in the units of the inventory.
 func ExtraOf(r cluster.Resources) (milliCPU, memoryMiB int64) {
 	return r.MilliCPU, wholeMiB(r.MemoryBytes)
 }
 
-// wholeMiB rounds up.
+// wholeMiB converts bytes to MiB, rounded up.
 func wholeMiB(bytes int64) int64 { return (bytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB }

@@ -5,8 +5,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// Bytes estimates the memory of an episode, for [envs.Sized]: nodes with what a pod of each class finds there,
-// and the pods; and of the lists that episodes share.
+// Bytes estimates the memory of an episode, for [envs.Sized]: nodes with the outcomes of each class, pods, and the
+// lists that episodes share.
 func (s *Source) Bytes() envs.Bytes {
 	const (
 		node    = 400 // inventory, views and features
@@ -32,8 +32,8 @@ func (s *Source) Known() int {
 	return n
 }
 
-// MostPods estimates how many pods an episode has: those of timed dynamics, or as many as request GPUs up to
-// the load, at a quarter of the mean that the law gives a pod with GPUs.
+// MostPods estimates the number of pods of an episode: those of timed dynamics, or as many as request GPUs up to the
+// load, with a quarter of the mean request of a generated pod with GPUs.
 func (s *Source) MostPods() int {
 	switch {
 	case s.config.Timed:
@@ -56,5 +56,5 @@ func (s *Source) MostPods() int {
 	return int(2 * target / mean)
 }
 
-// sharedMean is about what a pod that shares a GPU requests of it, in thousandths.
+// sharedMean is about the mean request of a pod that shares a GPU, in thousandths.
 const sharedMean = 400

@@ -14,18 +14,19 @@ import (
 // recording is the pods of a recorded cluster, in the order of their creation.
 type recording struct {
 	arrivals []Arrival // times are since the recording's start
-	first    int       // that came while it lasted
+	first    int       // pods that arrived during the recording
 	outlook  Outlook
-	workload *recorded.Workload // whose pods they are; its memory is in whole MiB
+	workload *recorded.Workload // the recorded pods; their memory is in whole MiB
 }
 
-// heldOutShare is the part of a recording, its end, that no training sees.
+// heldOutShare is the held-out part of a recording, its end.
 const heldOutShare = 0.2
 
-// split returns the first of n pods that no training sees.
+// split returns the first held-out pod of n.
 func (r *recording) split(n int) int { return n - int(heldOutShare*float64(n-r.first)) }
 
-// loadTrace reads a recording's nodes and pods. Amounts of memory become whole MiB: less of nodes, more of pods.
+// loadTrace reads a recording's nodes and pods. It converts memory to whole MiB, rounded down for nodes and up for
+// pods.
 func (s *Source) loadTrace() error {
 	w, err := recorded.Read(s.config.Trace)
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *Source) loadTrace() error {
 	var pods []gpushare.Pod
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		p.MemoryBytes = (p.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB * gpushare.BytesMiB // of its template, and again the same
+		p.MemoryBytes = (p.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB * gpushare.BytesMiB // of its template, repeatedly
 		pods = append(pods, gpushare.Pod{Created: p.Created, Duration: p.Duration, Shape: gpushare.Shape{
 			MilliCPU: p.MilliCPU, MemoryMiB: p.MemoryBytes / gpushare.BytesMiB,
 			GPUs: p.GPUs, MilliGPU: p.MilliGPU, Models: strings.Join(p.GPUModels, "|"),
@@ -77,8 +78,8 @@ func (s *Source) loadTrace() error {
 	return nil
 }
 
-// drawRecorded plays pods in their order from a drawn one on: in timed dynamics at their times, beside the pods that ran then,
-// and else without times, so that those that were there before the recording began may come, too.
+// drawRecorded takes pods in their order from a random one on: in timed dynamics at their times, beside the pods that
+// ran then; otherwise without times, so that pods from before the recording may come, too.
 func (s *Source) drawRecorded(rng *rand.Rand, in *Instance) {
 	r := s.recorded
 	in.Nodes, in.Arrivals, in.Outlook = in.Nodes[:0], in.Arrivals[:0], &r.outlook
@@ -95,7 +96,7 @@ func (s *Source) drawRecorded(rng *rand.Rand, in *Instance) {
 		to = max(split, from+1)
 	}
 	next := from + rng.IntN(to-from)
-	if s.config.Timed { // so that all of its pods come, where there are so many
+	if s.config.Timed { // so that NumPods pods follow, if there are as many
 		next = from + rng.IntN(max(1, to-from-s.config.NumPods+1))
 	}
 	begin := r.arrivals[next].At

@@ -1,5 +1,5 @@
-// Package gpuworkload draws what GPU scheduling is played on: nodes, and pods that arrive and may depart,
-// from files of the published layout or by laws fitted to the published trace.
+// Package gpuworkload draws the instances of GPU scheduling: nodes, and pods that arrive and may depart, from files in
+// the published layout or from distributions fitted to the published trace.
 package gpuworkload
 
 import (
@@ -15,30 +15,30 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// MaxNodeGPUs is the most devices that a node may have.
+// MaxNodeGPUs is the maximum number of devices of a node.
 const MaxNodeGPUs = 8
 
 // Config describes instances.
 type Config struct {
-	Nodes         string           // file of the node list; empty takes a cluster composed as the published one
-	Pods          []string         // files of pod lists, of which each instance draws one; empty generates pods
-	Assumed       gpushare.Assumed // CPU and memory where the trace gives none
-	Trace         string           // recording of a cluster, whose nodes and pods are played in place of Nodes and Pods
-	Declared      bool             // outlooks are of the law or of the training part of a recording; else of the very pods that are played, or recorded
-	ReferenceSeed int              // plays the reference's workload of this random seed on all nodes; -1 draws a workload for each instance
-	HeldOut       bool             // episodes that no training sees
+	Nodes         string           // file of the node list; empty selects a cluster composed like the published one
+	Pods          []string         // files of pod lists; each instance draws one; empty generates pods
+	Assumed       gpushare.Assumed // CPU and memory if the trace gives none
+	Trace         string           // recording of a cluster, which replaces Nodes and Pods
+	Declared      bool             // outlooks describe the distribution of the pods, or the training part of a recording, instead of the episode's own pods or the whole recording
+	ReferenceSeed int              // the reference's workload of this random seed, on all nodes; -1 draws a workload for each instance
+	HeldOut       bool             // held-out episodes
 	NumNodes      int              // nodes drawn for each instance; 0 takes all
 	LoadEnd       float64          // GPUs requested by the pods that stay, over those of the nodes
 	Law           Law              // of generated pods
 
 	Timed             bool    // pods arrive in time and depart
 	NumPods           int     // of a timed instance
-	Load, MaxDuration float64 // GPU time requested over what the nodes have while pods arrive; most seconds that a pod runs
+	Load, MaxDuration float64 // requested GPU time over that of the nodes while pods arrive; maximum seconds that a pod runs
 }
 
 // Source draws the instances of episodes. It is read-only.
 type Source struct {
-	Nodes     []gpushare.Node // from which instances draw theirs
+	Nodes     []gpushare.Node // that instances draw theirs from
 	Catalogue *gpushare.Catalogue
 
 	config Config
@@ -56,14 +56,14 @@ type podList struct {
 	outlook   Outlook
 }
 
-// Outlook describes the pods to come to policies: their proportions.
+// Outlook describes future pods to policies, by their proportions.
 type Outlook struct {
 	Frag    *gpushare.Fragmenter
 	Reserve *gpushare.Reserve
 	Kinds   [3]float64 // parts of the pods: without GPUs, sharing one, bound to models
 }
 
-// Instance is what an episode is played on.
+// Instance holds the nodes and the pods of an episode.
 type Instance struct {
 	Nodes    []int32 // of [Source.Nodes], in the order of the cluster
 	Arrivals []Arrival
@@ -71,7 +71,7 @@ type Instance struct {
 	Outlook  *Outlook
 }
 
-// Placement is where a pod runs.
+// Placement is the node and the devices of a running pod.
 type Placement struct {
 	Node    int32
 	Devices uint64
@@ -86,8 +86,7 @@ type Arrival struct {
 
 var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
-// New loads the files of a configuration. Its errors wrap envs.ErrInvalidOption where the configuration
-// is to blame.
+// New loads the files of a configuration. Errors of the configuration wrap envs.ErrInvalidOption.
 func New(c Config) (*Source, error) {
 	s := &Source{config: c, Nodes: GenerateNodes()}
 	if c.Trace != "" {
@@ -209,7 +208,7 @@ func (s *Source) loadLists() error {
 func NewOutlook(pods []gpushare.Pod, cat *gpushare.Catalogue) Outlook {
 	o := outlookOf(gpushare.Kinds(pods), cat)
 	o.Kinds = [3]float64{}
-	for i := range pods { // sums of fractions, which is not the fraction of sums to the last bit
+	for i := range pods { // a sum of fractions, which may differ from the fraction of sums in the last bit
 		o.count(&pods[i].Shape, 1/float64(len(pods)))
 	}
 	return o
@@ -234,11 +233,11 @@ func (o *Outlook) count(s *gpushare.Shape, part float64) {
 	}
 }
 
-// heldOutStream keeps the episodes of the held-out split apart from those of the training split
-// even for equal seeds. Its value is arbitrary.
+// heldOutStream separates the episodes of the held-out split from those of the training split, even for equal seeds.
+// Its value is arbitrary.
 const heldOutStream = 0x6a09e667f3bcc908
 
-// Draw makes the instance of an episode in in and reuses its memory.
+// Draw draws the instance of an episode to in and reuses its memory.
 func (s *Source) Draw(ctx context.Context, seed uint64, in *Instance) {
 	if s.fixed != nil {
 		*in = *s.fixed
@@ -278,7 +277,7 @@ func (s *Source) Draw(ctx context.Context, seed uint64, in *Instance) {
 	}
 }
 
-// outlook returns the outlook of pods generated by law.
+// outlook returns the outlook of generated pods.
 func (s *Source) outlook(law *list, arrivals []Arrival) *Outlook {
 	if s.config.Declared {
 		o := outlookOf(law.declared(s.Catalogue), s.Catalogue)
@@ -310,10 +309,10 @@ func (s *Source) drawNodes(rng *rand.Rand, in *Instance) map[string]bool {
 	}
 }
 
-// checkEvery is the number of pods between looks at a context.
+// checkEvery is the number of pods between checks of the context.
 const checkEvery = 1 << 12
 
-// fill draws pods until they are as many, or request as much, as the options say.
+// fill draws pods until their number or their requests reach the configured value.
 func (s *Source) fill(ctx context.Context, in *Instance, draw func() Arrival) {
 	if s.config.Timed {
 		for i := range s.config.NumPods {
@@ -337,8 +336,8 @@ func (s *Source) fill(ctx context.Context, in *Instance, draw func() Arrival) {
 	}
 }
 
-// schedule gives the pods their times of arrival: uniform over as long as the cluster needs to
-// serve them at the given load.
+// schedule sets the pods' times of arrival: uniform over the time that the cluster needs to serve them at the given
+// load.
 func (s *Source) schedule(rng *rand.Rand, in *Instance) {
 	work, size := 0.0, 0.0
 	for i := range in.Arrivals {

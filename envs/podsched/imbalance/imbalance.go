@@ -1,10 +1,9 @@
-// Package imbalance measures how far the shares of nodes in use are from equal, and what one more pod makes of
-// them.
+// Package imbalance measures how unequal the shares of nodes in use are, and how one more pod changes that.
 package imbalance
 
 import "math"
 
-// Rounding is by how much costs, in percent, may differ and still be equal.
+// Rounding is the difference below which costs, in percent, count as equal.
 const Rounding = 1e-9
 
 // SD returns the population standard deviation of x, which is not empty.
@@ -20,8 +19,8 @@ func SD(x []float64) float64 {
 	return math.Sqrt(squares / float64(len(x)))
 }
 
-// SD4 returns [SD] of each of four slices of equal length, to the bit, in little more than the time of one: a sum
-// waits for its last addition, and four do not wait for one another.
+// SD4 returns [SD] of each of four slices of equal length, bit by bit, in little more than the time of one: each
+// addition of a sum waits for the one before, but the four sums do not wait for one another.
 func SD4(x, y, z, w []float64) (sx, sy, sz, sw float64) {
 	y, z, w = y[:len(x)], z[:len(x)], w[:len(x)]
 	for i := range x {
@@ -55,21 +54,21 @@ func NewMoments(x []float64) Moments {
 	return m
 }
 
-// SDWith returns the population standard deviation with d added to x, one of the numbers.
+// SDWith returns the population standard deviation after adding d to x, one of the numbers.
 func (m Moments) SDWith(x, d float64) float64 {
 	// Σ(v−μ−d/n)² with x+d in place of x, expanded about the old mean μ.
 	return math.Sqrt(max(0, m.squares+2*d*(x-m.mean)+d*d-d*d/m.n) / m.n)
 }
 
-// Resource holds the usage of a resource by nodes, and a pod's addition to the node that it is bound to.
+// Resource holds the usage of a resource by node, and what a pod adds to the node that it is bound to.
 type Resource struct {
 	Shares  []float64 // by node
 	Added   float64
 	Inverse []float64 // by node, 1 over its capacity
 }
 
-// Costs writes to dst, for each node, half of the sum over both resources of the standard deviation of the shares
-// in percent, with the pod on that node.
+// Costs writes to dst, for each node, half of the sum over both resources of the standard deviation of the shares in
+// percent, with the pod on that node.
 func Costs(dst []float64, cpu, memory Resource) {
 	c, m := NewMoments(cpu.Shares), NewMoments(memory.Shares)
 	for i := range dst {
@@ -77,11 +76,11 @@ func Costs(dst []float64, cpu, memory Resource) {
 	}
 }
 
-// estimate is by how much a cost of [Costs] may be wrong.
+// estimate bounds the error of a cost of [Costs].
 const estimate = 1000 * Rounding
 
-// Candidates returns which of the nodes that mask permits may have the lowest of [Costs]. Of nodes that are equal
-// in everything it returns the first.
+// Candidates returns which of the nodes that mask permits may have the lowest of [Costs]. Among identical nodes it
+// returns the first.
 func Candidates(mask []bool, cpu, memory Resource) []bool {
 	costs, lowest := make([]float64, len(mask)), math.Inf(1)
 	Costs(costs, cpu, memory)
@@ -103,7 +102,7 @@ func Candidates(mask []bool, cpu, memory Resource) []bool {
 // Range is a range of shares.
 type Range struct{ low, high float64 }
 
-// NewRange returns a range of nothing.
+// NewRange returns an empty range.
 func NewRange() Range { return Range{math.Inf(1), math.Inf(-1)} }
 
 // Include widens the range to x.
@@ -116,8 +115,8 @@ func (r *Range) Include(x float64) {
 	}
 }
 
-// Position returns where x lies in the range: 0 at its low end, 1 at its high end, 0 if there is no more than
-// [Rounding] between them.
+// Position returns the position of x in the range: 0 at its low end, 1 at its high end, and 0 if the two differ by no
+// more than [Rounding].
 func (r *Range) Position(x float64) float64 {
 	if width := r.high - r.low; width > Rounding {
 		return (x - r.low) / width
@@ -125,8 +124,8 @@ func (r *Range) Position(x float64) float64 {
 	return 0
 }
 
-// Scale returns the low end of a range of something and its width, by which [Range.Position] is (x-low)/width. The width
-// is infinite if it is no more than [Rounding].
+// Scale returns the low end of a range and its width, such that [Range.Position] is (x-low)/width. The width is
+// infinite if it is no more than [Rounding].
 func (r *Range) Scale() (low, width float64) {
 	if width = r.high - r.low; width <= Rounding {
 		width = math.Inf(1)
@@ -134,8 +133,8 @@ func (r *Range) Scale() (low, width float64) {
 	return r.low, width
 }
 
-// Share clips x to [0, 1]: nodes that take pods beyond their capacity show as full.
-// Of each node there are a dozen, and min and max take twice as long, since they order NaN and -0.
+// Share clips x to [0, 1]: nodes that take pods beyond their capacity appear full. There are a dozen calls for each
+// node; min and max take twice as long, since they order NaN and -0.
 func Share(x float64) float32 {
 	if x <= 0 {
 		return 0
@@ -146,7 +145,7 @@ func Share(x float64) float32 {
 	return float32(x)
 }
 
-// Shares writes to dst the shares, clipped, that x has of the entries of capacity.
+// Shares writes to dst the quotients of x and capacity, clipped to [0, 1].
 func Shares(dst []float32, x, capacity []float64) {
 	for i := range dst {
 		dst[i] = Share(x[i] / capacity[i])

@@ -2,16 +2,16 @@ package imbalance
 
 import "math"
 
-// OriginalReward is the reward of the source, kept for comparison with its runs. With u the CPU
-// requested of each node over its capacity before the bind, of the workers and of a control
-// plane that always is empty, s the population standard deviation of u and q = s/(1+s):
+// OriginalReward is the reward of the source, for comparison with its runs. Let u be the requested share of CPU before
+// the bind, of each worker and of a control plane that is always empty, s the population standard deviation of u, and q
+// = s/(1+s):
 //
 //	base   = 1 − 2q
-//	reward = max(−base, −1)     if the node is that of the pod before
+//	reward = max(−base, −1)     if the node is that of the previous pod
 //	reward = base / sqrt(count) else; count binds to the node so far, this one included
 //
-// rounded to four decimals. It does not depend on the node but by the two counts, which the
-// source never resets: [OriginalReward.Reset] is for a new run.
+// rounded to four decimals. It depends on the node only by the two counts, which the source never resets;
+// [OriginalReward.Reset] is for a new run.
 //
 // Source: AAML (A. Sheller), commit 7e32dfa.
 type OriginalReward struct {
@@ -31,14 +31,14 @@ func (r *OriginalReward) Reset() {
 	r.last = -1
 }
 
-// CopyFrom makes r, the reward for a cluster of as many workers, equal to from.
+// CopyFrom makes r equal to from, which must have as many workers.
 func (r *OriginalReward) CopyFrom(from *OriginalReward) {
 	copy(r.count, from.count)
 	r.last = from.last
 }
 
-// Score returns the reward of binding the next pod to node, where shares are the parts of the
-// workers' CPU that are requested before the bind. It allocates nothing once called.
+// Score returns the reward of binding the next pod to node; shares are the requested parts of the workers' CPU before
+// the bind. It allocates only at its first call.
 func (r *OriginalReward) Score(shares []float64, node int) float64 {
 	r.all = append(append(r.all[:0], shares...), 0)
 	base := OriginalBase(r.all)

@@ -1,4 +1,4 @@
-// Package lifetimes forecasts the shares of nodes in use by hints of how long pods run.
+// Package lifetimes forecasts the shares of nodes in use, from hints about the lifetimes of pods.
 package lifetimes
 
 import (
@@ -10,38 +10,38 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 )
 
-// Horizons are the times from now that forecasts are for, in mean lifetimes. The first is the present.
+// Horizons are the times from now of the forecasts, in mean lifetimes. The first is now.
 var Horizons = [...]float64{0, 0.1, 0.25, 0.5, 1}
 
 // NumHorizons is the number of [Horizons].
 const NumHorizons = len(Horizons)
 
-// Forecast predicts the shares of nodes at the horizons by hints. A hint is the true lifetime times a
-// factor, whose logarithm is uniform within that of the greatest error.
+// Forecast predicts the shares of nodes at the horizons. A hint is the true lifetime times a factor, whose logarithm is
+// uniform between plus and minus that of the greatest error.
 type Forecast struct {
 	ahead       [NumHorizons]time.Duration
 	factor, log float64 // the greatest error, and its logarithm
 	running     []Pod
 	at          time.Duration // clock of the forecast
 
-	cpu, memory [NumHorizons][]float64 // by node, the shares that the running pods are expected to take
-	runs        [NumHorizons]float64   // probability that the current pod still runs, if it is bound now
-	cost        [NumHorizons][]float64 // in percent, by the node that the current pod may be bound to
+	cpu, memory [NumHorizons][]float64 // by node, the expected shares of the running pods
+	runs        [NumHorizons]float64   // probability that the current pod still runs if it is bound now
+	cost        [NumHorizons][]float64 // in percent, by node for the current pod
 }
 
 // Pod is a pod that was bound.
 type Pod struct {
-	Index, Node int32         // in the cluster
-	Hint        time.Duration // of its lifetime; 0: it is not known to end
-	Begun       time.Duration // on the cluster's clock; negative for what ran before the episode
+	Index, Node int32         // index in the cluster
+	Hint        time.Duration // of its lifetime; 0 if the pod is not known to end
+	Begun       time.Duration // on the cluster's clock; negative for pods from before the episode
 	CPU, Memory float64       // its share of the node
 }
 
-// never is no time of a clock.
+// never is before every time of a clock.
 const never = time.Duration(math.MinInt64)
 
-// New returns the forecast for an empty cluster, where pods run for the mean lifetime. factor is the greatest
-// error of hints, at least 1.
+// New returns the forecast for an empty cluster whose pods have the given mean lifetime. factor is the greatest error
+// of hints, at least 1.
 func New(nodes int, mean time.Duration, factor float64) *Forecast {
 	f := &Forecast{factor: factor, log: math.Log(factor), at: never}
 	for k, h := range Horizons {
@@ -54,7 +54,7 @@ func New(nodes int, mean time.Duration, factor float64) *Forecast {
 // Clear forgets all pods.
 func (f *Forecast) Clear() { f.running, f.at = f.running[:0], never }
 
-// CopyFrom makes f equal to g, a forecast for as many nodes and by the same hints.
+// CopyFrom makes f equal to g, which must have as many nodes and the same error of hints.
 func (f *Forecast) CopyFrom(g *Forecast) {
 	f.running = append(f.running[:0], g.running...)
 	f.at, f.runs = g.at, g.runs
@@ -77,14 +77,14 @@ func (f *Forecast) lasts(hint, x time.Duration) float64 {
 	return (f.log - math.Log(ratio)) / (2 * f.log)
 }
 
-// remains returns the probability that a pod of that age runs for d more. A pod older than
-// hint/factor can no longer be one of the shortest, so that its age corrects the hint upwards.
+// remains returns the probability that a pod of a given age runs for d more. A pod older than hint/factor cannot be one
+// of the shortest, so its age corrects the hint upwards.
 func (f *Forecast) remains(hint, age, d time.Duration) float64 {
 	if hint == 0 || d == 0 {
 		return 1
 	}
 	reached := f.lasts(hint, max(age, 0))
-	if reached == 0 { // by rounding alone: it runs
+	if reached == 0 { // only by rounding, since the pod runs
 		return 0
 	}
 	return f.lasts(hint, max(age, 0)+d) / reached
@@ -107,8 +107,8 @@ func (f *Forecast) count(now time.Duration, p *Pod) {
 	}
 }
 
-// Update forecasts for the current pod, which adds to cpu and memory. It ignores the shares of these, and sets them. While
-// the clock stands still no pod ends.
+// Update forecasts for the current pod, which adds to cpu and memory. It ignores and overwrites their shares. While the
+// clock stands still, no pod ends.
 func (f *Forecast) Update(s *cluster.State, hint time.Duration, cpu, memory imbalance.Resource) {
 	if f.at != s.Now {
 		f.at = s.Now

@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 )
 
-// Names of the features that [Forecast.Observe] writes, of a node and of the pod. The numbers are percents of the
-// mean lifetime.
+// Names of the features that [Forecast.Observe] writes, of a node and of the pod. The numbers are percents of the mean
+// lifetime.
 var (
 	NodeNames = []string{
 		"cpu_after_10", "memory_after_10", "cpu_after_25", "memory_after_25", "cpu_after_50", "memory_after_50", "cpu_after_100", "memory_after_100",
@@ -19,16 +19,15 @@ var (
 	}
 )
 
-// Excess and costs, in percent, from which the features largest_excess and lowest_cost are 1.
+// Excess and costs, in percent, at which the features largest_excess and lowest_cost reach 1.
 const (
 	maxExcess = 10
 	maxCost   = 20
 )
 
-// Observe writes features in [0, 1] to the last columns of each row of nodes and of pod. The excess of a node is
-// the cost of binding the pod to it above that of the cheapest node that the mask permits. All excesses are over
-// the largest, so that their weighted sums order nodes as weighted sums of the costs do. Without a pod all
-// features are 0.
+// Observe writes features in [0, 1] to the last columns of each row of nodes and of pod. The excess of a node is its
+// cost for the pod above that of the cheapest node that the mask permits. All excesses are relative to the largest, so
+// that their weighted sums order nodes as weighted sums of the costs do. Without a pod all features are 0.
 func (f *Forecast) Observe(nodes, pod []float32, mask []bool, noPod bool) {
 	pod = pod[len(pod)-len(PodNames):]
 	width := len(nodes) / len(mask)
@@ -61,8 +60,8 @@ func (f *Forecast) Observe(nodes, pod []float32, mask []bool, noPod bool) {
 	}
 }
 
-// excess returns, for each horizon, the lowest cost of the permitted nodes, and the largest difference of the
-// highest from it.
+// excess returns, for each horizon, the lowest cost of the permitted nodes, and the largest difference between the
+// highest and the lowest cost.
 func (f *Forecast) excess(mask []bool) (lowest [NumHorizons]float64, largest float64) {
 	for k, cost := range f.cost {
 		low, high := math.Inf(1), math.Inf(-1)

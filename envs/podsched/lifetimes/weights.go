@@ -6,7 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 )
 
-// Weights are those of the costs at the horizons, beside that at present, which weighs 1.
+// Weights are the weights of the costs at the later horizons; the cost now has weight 1.
 type Weights struct {
 	After10  float64 `opt:"after_10" doc:"weight of the cost expected after 10 % of the mean lifetime" range:"0.01,3,log"`
 	After25  float64 `opt:"after_25" doc:"after 25 %" range:"0.01,3,log"`
@@ -14,8 +14,8 @@ type Weights struct {
 	After100 float64 `opt:"after_100" doc:"after 100 %" range:"0.01,3,log"`
 }
 
-// Cheapest returns the node of the lowest weighted sum of costs among those that mask permits; of equal ones the
-// first.
+// Cheapest returns the node with the lowest weighted sum of costs among those that mask permits, the first of equal
+// ones.
 func (f *Forecast) Cheapest(w Weights, mask []bool) int {
 	c := &f.cost
 	best, lowest := 0, math.Inf(1)

@@ -1,6 +1,5 @@
-// Package topology names the racks and servers of a cluster's nodes, by their order: node i
-// stands in rack i/serversPerRack, as server i%serversPerRack of it. Equal orders give equal
-// names, and no two nodes of a cluster have the same server.
+// Package topology names the racks and servers of a cluster's nodes by their order: node i is server i%serversPerRack
+// of rack i/serversPerRack. Equal orders give equal names, and no two nodes of a cluster have the same server.
 package topology
 
 import "strconv"
@@ -11,10 +10,10 @@ const (
 	ServerLabel = "server"
 )
 
-// Rack returns the number of the rack in which node i stands. serversPerRack is at least 1.
+// Rack returns the number of node i's rack. serversPerRack is at least 1.
 func Rack(i, serversPerRack int) int { return i / serversPerRack }
 
-// NumRacks returns how many racks n nodes fill; the last one may be in part empty.
+// NumRacks returns the number of racks of n nodes; the last one may be partly empty.
 func NumRacks(n, serversPerRack int) int { return (n + serversPerRack - 1) / serversPerRack }
 
 // RackName returns the value of [RackLabel] of node i: "rack-3".
@@ -22,20 +21,20 @@ func RackName(i, serversPerRack int) string {
 	return "rack-" + strconv.Itoa(Rack(i, serversPerRack))
 }
 
-// ServerName returns the value of [ServerLabel] of node i, which includes its rack, so that it is
-// unique over the cluster: "rack-3-srv-1".
+// ServerName returns the value of [ServerLabel] of node i. It includes the rack, to be unique in the cluster:
+// "rack-3-srv-1".
 func ServerName(i, serversPerRack int) string {
 	return RackName(i, serversPerRack) + "-srv-" + strconv.Itoa(i%serversPerRack)
 }
 
-// NumEdges returns the number of directed edges from each of n nodes to each other of its rack.
+// NumEdges returns the number of directed edges from each of n nodes to each other node of its rack.
 func NumEdges(n, serversPerRack int) int {
 	size := min(serversPerRack, n)
 	whole, rest := n/size, n%size
 	return whole*size*(size-1) + rest*(rest-1)
 }
 
-// WriteEdges writes source and target of each of these edges to dst.
+// WriteEdges writes the source and the target of each of these edges to dst.
 func WriteEdges(dst []float32, n, serversPerRack int) {
 	at := 0
 	for i := range n {

@@ -1,8 +1,8 @@
-// Package published plays the workloads of the published tables of fragmentation gradient descent: the pod
-// lists of the openb trace, each with ten random seeds.
+// Package published runs the workloads of the published tables of fragmentation gradient descent: the pod lists of the
+// openb trace, each with ten random seeds.
 //
-// Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
-// Gradient Descent", USENIX ATC 2023.
+// Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
+// USENIX ATC 2023.
 package published
 
 import (
@@ -46,7 +46,7 @@ type List struct {
 	Pods []gpushare.Pod
 }
 
-// Read reads the nodes and the pod lists of these names in a folder; without names, all that it has, by name.
+// Read reads the nodes and the named pod lists of a folder; without names, all of its lists, by name.
 func Read(dir string, names ...string) (*Trace, error) {
 	t := &Trace{NodeFile: filepath.Join(dir, NodeFile)}
 	var err error
@@ -74,15 +74,15 @@ func Read(dir string, names ...string) (*Trace, error) {
 	return t, nil
 }
 
-// Table says which policies play.
+// Table selects the policies and the workloads.
 type Table struct {
 	Policies []string // of [gpushare.PolicyNames]
 	Learned  *Learned // nil: none
 	Ratio    float64  // GPUs requested over GPUs of the nodes; 0 leaves the list as it is
-	At       int      // percent arrived at which rows compare
+	At       int      // arrived percent at which rows compare
 }
 
-// Learned is a policy trained to several models, which play the same workloads.
+// Learned is a policy trained to several models, which all get the same workloads.
 type Learned struct {
 	Policy string
 	Models int
@@ -93,7 +93,7 @@ type Learned struct {
 type Row struct {
 	List   string         `json:"list"`
 	Policy string         `json:"policy"`
-	Mean   float64        `json:"mean"` // over seeds, of the allocation at the table's percent arrived
+	Mean   float64        `json:"mean"` // over seeds, of the allocation at the table's arrived percent
 	SD     float64        `json:"sd"`   // sample standard deviation
 	Failed float64        `json:"failed"`
 	Runs   []gpushare.Run `json:"runs"` // by seed; of several models one after the other
@@ -101,7 +101,7 @@ type Row struct {
 	Models int `json:"-"` // 0 for a policy that is not learned
 }
 
-// Play plays one list with every policy, on all cores.
+// Play runs every policy on one list, on all cores.
 func (t *Table) Play(ctx context.Context, trace *Trace, list *List) ([]Row, error) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -178,8 +178,8 @@ func (r *Row) Quartiles(x int) (low, median, high float64) {
 	return quantile(0.25), quantile(0.5), quantile(0.75)
 }
 
-// Differences returns by how much the models of r allocate more than base at x percent arrived, workload by
-// workload: the mean of each model, or of one model every difference.
+// Differences returns how much more than base the models of r allocate at x percent arrived, workload by workload: the
+// mean of each model or, with one model, every difference.
 func (r *Row) Differences(base *Row, x int) []float64 {
 	n := len(base.Runs)
 	d, other := r.Alloc(x), base.Alloc(x)
