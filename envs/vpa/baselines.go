@@ -17,8 +17,8 @@ func continuousBaselines() []envs.Baseline {
 	return append(rules.Plain(follow), rules.Alone(follow, "")...)
 }
 
-// discreteBaselines returns each rule twice: by the factors of the discrete environment, and with
-// exact amounts, under a name that ends in _exact. Keeping the first requests is exact as it is.
+// discreteBaselines returns each rule twice: by the factors of the discrete environment, and with exact amounts, under
+// a name that ends in _exact. Keeping the first requests is already exact.
 func discreteBaselines() []envs.Baseline {
 	exact := rules.Plain(followExactly)[1:]
 	for i := range exact {
@@ -27,16 +27,16 @@ func discreteBaselines() []envs.Baseline {
 	return slices.Concat(rules.Plain(follow), exact, rules.Alone(follow, ""), rules.Alone(followExactly, "_exact"))
 }
 
-// sharedBaselines returns the baselines where pods share their node. Those that know the future of the
-// pods' own demand bound nothing there, and are left out.
+// sharedBaselines returns the baselines for pods that share their node. It omits those that know the future of the
+// pods' own demand, which are no bounds there.
 func sharedBaselines() []envs.Baseline {
 	competing := slices.DeleteFunc(rules.Plain(follow), func(b envs.Baseline) bool { return b.Oracle })
 	return append(competing, rules.Shared(follow)...)
 }
 
-// follow returns a function that makes the policy of a rule. On the continuous environment the policy leaves
-// a plan with the exact recommendation beside the nearest action. On the discrete one it leaves the nearest
-// action alone. If an action holds for several steps, the plan calls the rule again at each.
+// follow returns a function that makes the policy of a rule. On the continuous environment the policy leaves a plan
+// with the exact recommendation, beside the nearest action. On the discrete one it takes only the nearest action. If an
+// action holds for several steps, the plan calls the rule at each of them.
 func follow(newRule func() rules.Rule) func(envs.Task) (envs.Policy, error) {
 	return policyOf(newRule, false)
 }

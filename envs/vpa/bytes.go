@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
-// Bytes implements [envs.Sized]: samples of demand and of usage, a record of each step, and the pods that
-// evictions make again, as many as may be disrupted at each step.
+// Bytes implements [envs.Sized]: samples of demand and usage, a record of each step, and the pods that evictions
+// re-create, up to the permitted number at each step.
 func (t *Task) Bytes() envs.Bytes {
 	o := t.opts
 	const sample = int64(unsafe.Sizeof(cluster.Resources{}))

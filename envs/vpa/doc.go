@@ -1,38 +1,35 @@
 // Package vpa implements vertical pod autoscaling, k8s/VerticalPodAutoscaler-v0, …-v1 and
-// k8s/VerticalPodAutoscalerDiscrete-v0: an agent sets the CPU and memory requests of a controller's
-// pods over time. In v1 the pods share their node with others and an agent sets their limits too; its
-// README, node/README.md, has the headings below for it.
+// k8s/VerticalPodAutoscalerDiscrete-v0: an agent sets the CPU and memory requests of a controller's pods over time. In
+// v1 the pods share their node with others, and the agent also sets limits; node/README.md describes v1 under the
+// headings below.
 //
-// An agent takes the place of the recommender of the Kubernetes vertical pod autoscaler. Each
-// minute it observes the pods' usage and gives bounds and targets; an updater that follows
-// upstream's rules evicts pods or resizes them in place, and admission gives a new pod the
-// target. A pod with too little is throttled or killed, one with too much is idle, and every
-// change costs. Package workload generates and reads usage; package actions translates actions into
-// recommendations; package pods lets updater, admission and kubelet act on them; package rules has the
-// baselines; package recommender computes what upstream's recommender computes, to the last integer.
+// The agent replaces the recommender of the Kubernetes vertical pod autoscaler. Each minute it observes the pods' usage
+// and gives bounds and targets. An updater that follows upstream's rules evicts pods or resizes them in place, and
+// admission gives a new pod the target. A pod with too little is throttled or killed, one with too much is idle, and
+// every change has a cost. Package workload generates and reads usage; package actions translates actions into
+// recommendations; package pods simulates updater, admission and kubelet; package rules has the baselines; package
+// recommender computes exactly the integers of upstream's recommender.
 //
 // # Action
 //
-// Continuous: Box(-1, 1, (8,)), lower bound, target, upper bound and uncapped target of CPU, and
-// then the four of memory. With encoding log (default), x is the amount
-// min·(max/min)^((x+1)/2) between the policy's least and greatest; with relative, 4^x times
-// the peak of the last hour; with upstream, 4^x times what upstream's recommender gives. A bound
-// on the wrong side of its target is moved to the target, and info reports it (repaired). The
-// uncapped target is recorded and has no effect, as in Kubernetes.
+// Continuous: Box(-1, 1, (8,)), lower bound, target, upper bound and uncapped target of CPU, and then the four of
+// memory. With encoding log (default), x means the amount min·(max/min)^((x+1)/2) between the policy's least and
+// greatest; with relative, 4^x times the peak of the last hour; with upstream, 4^x times upstream's recommendation. A
+// bound on the wrong side of its target is moved to the target, and info reports it (repaired). The uncapped target is
+// recorded and has no effect, as in Kubernetes.
 //
 // Discrete: Discrete(49), 7·(factor of CPU) + (factor of memory), each of 0.5, 0.8, 0.95, 1,
 // 1.05, 1.25, 2 by which the target in force is scaled. Both bounds are at the target, so that
 // the updater acts; with both factors 1 (24) they are wide open, and requests stay. All actions
 // are permitted at all times.
 //
-// With safety memory, an action's memory is raised to upstream's and to the last day's peak, the
-// target to that peak and a margin. With hold N, an action holds for N steps.
+// Safety memory raises the memory of an action to upstream's and to the last day's peak, and the target to that peak
+// and a margin. With hold N, an action holds for N steps.
 //
 // # Observation
 //
-// Box(-1, 1, (29,)). Amounts are on a logarithmic scale, cut off at its ends: 1 m is 0 and
-// 131 cores are 1; 1 MiB is 0 and 1 TiB is 1. Of several pods, usage is the largest, and requests
-// and limits are means.
+// Box(-1, 1, (29,)). Amounts are on a logarithmic scale, clipped to its ends: 1 m is 0 and 131 cores are 1; 1 MiB is 0
+// and 1 TiB is 1. Of several pods, usage is the largest, and requests and limits are means.
 //
 //	index   meaning                                                        min  max
 //	0       CPU used in the last step                                      0    1
@@ -86,11 +83,11 @@
 //
 // # Baselines
 //
-// static, moving_window, seasonal_naive, upstream, goldilocks_guaranteed, goldilocks_burstable,
-// krr_simple, krr_simple_limit; and with knowledge of the future, hindsight_max and
-// hindsight_static. With parameters, which a name can give: quantile and autopilot. On the continuous environment they set amounts exactly, beside the action;
-// on the discrete one they take the nearest action that does not go below, and the same name with
-// _exact sets amounts exactly there too.
+// static, moving_window, seasonal_naive, upstream, goldilocks_guaranteed, goldilocks_burstable, krr_simple,
+// krr_simple_limit; and with knowledge of the future, hindsight_max and hindsight_static. With parameters, which a name
+// can give: quantile and autopilot. On the continuous environment they set exact amounts, beside the action. On the
+// discrete one they take the nearest action that does not go below; under the same name with _exact they set exact
+// amounts there too.
 //
 // # Versions
 //

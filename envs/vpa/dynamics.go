@@ -29,7 +29,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	return envs.Outcome{Reward: -t.ledger.Weighted(&t.ledger.Action)}, nil
 }
 
-// act plays a step with the recommendation in force.
+// act runs a step with the recommendation in force.
 func (t *Task) act(ctx context.Context, c cluster.Cluster) error {
 	d, admitted := &t.dynamics, t.admission.Admit(t.rec)
 	d.Last = prices.Events{}
@@ -64,12 +64,12 @@ func (t *Task) run(ctx context.Context, c cluster.Cluster, admitted *pods.Recomm
 		return t.dynamics.Run(ctx, c, demand)
 	}
 	if t.opts.Mode == pods.ModeOff {
-		admitted = nil // new pods request what the ones before them did
+		admitted = nil // new pods have the requests of their predecessors
 	}
 	return t.dynamics.RunShared(ctx, c, t.steps, demand, admitted)
 }
 
-// decide sets the recommendation in force for the k-th step that the action holds.
+// decide sets the recommendation in force for the k-th step of the action.
 func (t *Task) decide(ctx context.Context, action []float32, k int) {
 	var r pods.Recommendation
 	switch {
@@ -77,7 +77,7 @@ func (t *Task) decide(ctx context.Context, action []float32, k int) {
 		r = t.plan.follow(ctx)
 	case t.plan.use:
 		r, t.plan.use = t.plan.given, false
-	case k > 0 && t.src.discrete: // its factors have been applied
+	case k > 0 && t.src.discrete: // factors apply only once
 		r = t.rec
 		t.secure(&r)
 	default:

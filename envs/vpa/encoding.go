@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
-// decode returns the recommendation that an action encodes, with its memory secured.
+// decode returns the recommendation that an action encodes, with safe memory.
 func (t *Task) decode(action []float32) (r pods.Recommendation) {
 	switch {
 	case t.src.discrete:
@@ -45,8 +45,8 @@ func (t *Task) encode(r *pods.Recommendation, action []float32) {
 	}
 }
 
-// references returns the amounts that elements of relative actions multiply: the peaks of the last
-// hour, or the elements of upstream's recommendation, and no less than the policy's least amounts.
+// references returns the amounts that elements of relative actions multiply: the peaks of the last hour, or the
+// elements of upstream's recommendation, and at least the policy's least amounts.
 func (t *Task) references() (refs actions.References) {
 	low, hour := t.admission.Low, &t.metrics.Hour
 	for i := range refs {
@@ -61,9 +61,9 @@ func (t *Task) references() (refs actions.References) {
 	return refs
 }
 
-// secure raises the memory of an action's recommendation, if the option safety asks for it: all to
-// upstream's recommendation, the lower bound also to the peak of the last day, and the target also
-// to that peak and a margin. Limits are in proportion to the target.
+// secure raises the memory of an action's recommendation, with the option safety: all elements to upstream's
+// recommendation, the lower bound also to the peak of the last day, and the target also to that peak and a margin.
+// Limits follow in proportion to the target.
 func (t *Task) secure(r *pods.Recommendation) {
 	if t.opts.Safety != SafetyMemory {
 		return

@@ -4,8 +4,7 @@ import "github.com/kubernasium/kubernasium/envs"
 
 var _ envs.FeatureNamer = (*Task)(nil)
 
-// Names of the elements that Observe writes, in its order. The name of a resource precedes the
-// names of its elements.
+// Names of the elements that Observe writes, in order. The name of a resource precedes the names of its elements.
 var (
 	resourceNames = [obsPerResource]string{
 		"used", "requested", "limit", "peak_hour", "mean_hour", "peak_day", "target", "used_over_requested",

@@ -15,11 +15,10 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
-// source gives episodes their workloads. All environments that are made together share it and only
-// read it.
+// source holds the workloads of episodes. All environments made together share it read-only.
 type source struct {
 	opts     Options
-	law      *neighbours.Law // of nodes; nil if the pods have theirs to themselves
+	law      *neighbours.Law // of nodes; nil if the pods have their node to themselves
 	discrete bool
 	interval time.Duration
 	history  int               // samples before the episode, 1 or more
@@ -30,7 +29,7 @@ type source struct {
 	notes        []string           // of the data
 }
 
-// heldOutEvery is the number of a file's workloads for each held-out one.
+// heldOutEvery is the number of workloads of a file per held-out one.
 const heldOutEvery = 5
 
 // newSource checks the options and loads the files that they name.
@@ -41,7 +40,7 @@ func newSource(o Options, discrete bool) (*source, error) {
 	return load(o, discrete)
 }
 
-// newSharedSource is newSource for the environment whose pods share their node.
+// newSharedSource is newSource for the environment with a shared node.
 func newSharedSource(o SharedOptions) (*source, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func newSharedSource(o SharedOptions) (*source, error) {
 	return s, err
 }
 
-// load makes the source of checked options.
+// load makes the source from checked options.
 func load(o Options, discrete bool) (*source, error) {
 	s := &source{opts: o, discrete: discrete, types: workload.Types(), interval: pods.Duration(o.Interval)}
 	s.history = max(1, int(math.Round(o.History*3600/o.Interval)))
@@ -102,23 +101,23 @@ func split(all []workload.Series, part string) ([]workload.Series, error) {
 	return out, nil
 }
 
-// instance is one episode's workload with everything else that is drawn for it.
+// instance is the workload of an episode with everything else that is drawn for it.
 type instance struct {
 	id               string              // type of the workload, or its name in a file
 	history          int                 // samples of demand before the episode
 	demand           []cluster.Resources // of the workload: history, then a sample for each step
 	startOfDay       float64             // seconds since Monday 00:00 at the first sample of demand
-	requests, limits cluster.Resources   // of a container, by the file; 0 where it has none
+	requests, limits cluster.Resources   // of a container, from the file; 0 if it has none
 	shares           []float64           // of the load, for each pod
 	factors          [2]float64          // CPU and memory requested at the start, over the history's peak
 
-	node neighbours.Node // if the pods share it
+	node neighbours.Node // for pods that share it
 }
 
 func (in *instance) past() []cluster.Resources   { return in.demand[:in.history] }
 func (in *instance) coming() []cluster.Resources { return in.demand[in.history:] }
 
-// greatestShare returns the greatest share of the load that a pod has.
+// greatestShare returns the largest share of the load that a pod has.
 func (in *instance) greatestShare() float64 {
 	greatest := 0.0
 	for _, s := range in.shares {

@@ -28,13 +28,13 @@ type Live struct {
 	t      *Task
 	base   time.Time
 	at     time.Duration // of the last look, since 1970
-	before time.Duration // of the look before; of the first, its own
+	before time.Duration // of the look before; at the first look, its own
 	looks  int
 	names  int32 // indices given to pods
 
 	replicas int
 	adopted  bool
-	held     int // looks since an action was chosen
+	held     int // looks since the last choice of an action
 	batch    *envs.Batch
 	action   []float32
 
@@ -47,13 +47,13 @@ type LiveConfig struct {
 	Requests, Limits cluster.Resources // of the pods' template; 0 is none
 	Min, Max         cluster.Resources // bounds of requests; 0 is that of the options
 	RequestsOnly     bool              // limits stay as they are
-	Containers       int               // of a pod, which share the least that upstream's recommender gives
+	Containers       int               // number of containers of a pod, which share upstream's minimum recommendation
 
 	// For Update.
 	Mode          string        // one of the modes of [Options]; empty is Off
-	MinReplicas   int           // fewer live pods are left alone; default 1
-	EvictAfterOOM time.Duration // 0 is that of the options
-	Requirements  []string      // of evictions, as in the options; nil is those
+	MinReplicas   int           // minimum number of live pods to update any; default 1
+	EvictAfterOOM time.Duration // 0 selects that of the options
+	Requirements  []string      // of evictions, as in the options; nil selects those
 }
 
 // LivePod is the state of one container of a pod in a cluster.
@@ -65,18 +65,18 @@ type LivePod struct {
 	Scheduled        bool          // it has a node
 	Running          bool          // its phase
 	Serving          bool          // its container is ready
-	Created          time.Time     // zero: since the look before the one that first shows it
+	Created          time.Time     // zero: since the look before the first one with it
 	Restarts         int           // of the container
 	OOMKilled        bool          // the container's last end was an OOM kill
 	Ran              time.Duration // how long the container ran before that end
 	Resize           pods.ResizeState
-	ResizeSince      time.Time // zero: since the look that first shows it
+	ResizeSince      time.Time // zero: since the first look with it
 }
 
-// LiveUpdate is a change that the updater makes to a pod.
+// LiveUpdate is a change of a pod by the updater.
 type LiveUpdate struct {
 	Pod              string // its ID
-	Evict            bool   // else it is resized in place
+	Evict            bool   // otherwise it is resized in place
 	Requests, Limits cluster.Resources
 }
 
@@ -163,9 +163,8 @@ func (l *Live) Configure(c LiveConfig) error {
 	return nil
 }
 
-// Adopt sets the recommendation in force before the first Look, such as the last one before a
-// restart, and returns it within the bounds. Without Adopt, the requests of the template are in
-// force.
+// Adopt sets the recommendation in force before the first Look, for example the last one before a restart, and returns
+// it within the bounds. Without Adopt, the requests of the template are in force.
 func (l *Live) Adopt(r pods.Recommendation) pods.Recommendation {
 	l.t.admission.Cap(&r)
 	l.t.rec, l.adopted = r, true
@@ -181,8 +180,8 @@ func (l *Live) Restore(c *upstream.Checkpoint) error {
 	return l.running.Restore(c)
 }
 
-// Recall gives upstream's recommender, if it is used, samples from before the first Look, those of a pod in the order
-// of time. It returns an error after the first Look.
+// Recall gives upstream's recommender, if it is used, samples from before the first Look, for each pod in the order of
+// time. It returns an error after the first Look.
 func (l *Live) Recall(samples []rules.Sample) error {
 	if l.looks > 0 {
 		return errors.New("vpa: samples are recalled before the first look")
@@ -202,8 +201,8 @@ type Policy interface {
 	Act(b *envs.Batch, actions []float32) error
 }
 
-// Next returns the recommendation that follows a Look: repaired, capped and in force. If an action
-// holds for several steps, Next asks the policy once in that many.
+// Next returns the recommendation after a Look: repaired, capped and in force. If an action holds for several steps,
+// Next asks the policy only at the first of them.
 func (l *Live) Next(p Policy) (pods.Recommendation, error) {
 	t := l.t
 	if l.looks == 0 {

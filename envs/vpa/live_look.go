@@ -60,8 +60,7 @@ func (l *Live) Look(at time.Time, replicas int, shown []LivePod) error {
 // now returns the time since the first look.
 func (l *Live) now() time.Duration { return l.at - time.Duration(l.base.UnixNano()) }
 
-// match updates the task's pods: known ones keep their places, and new ones take the places of pods
-// that have gone.
+// match updates the task's pods: known pods keep their places, and new ones take the places of terminated pods.
 func (l *Live) match(shown []LivePod) {
 	d := &l.t.dynamics
 	known := make([]bool, len(shown))
@@ -88,7 +87,7 @@ func (l *Live) match(shown []LivePod) {
 		at := len(d.Pods)
 		if len(free) > 0 {
 			at, free = free[0], free[1:]
-			d.Last.Evictions++ // the pod before it is gone
+			d.Last.Evictions++ // its predecessor has terminated
 			d.Last.Restarts++
 			d.Pods[at], l.running.IDs[at] = one, shown[k].ID
 		} else {
@@ -101,7 +100,7 @@ func (l *Live) match(shown []LivePod) {
 	}
 }
 
-// record updates p by the state of its pod; p.crashes holds the restarts seen before.
+// record updates p from the state of its pod; p.crashes holds the earlier number of restarts.
 func (l *Live) record(p *pods.Pod, s *LivePod) {
 	last := &l.t.dynamics.Last
 	if p.Requests != s.Requests || p.Limits != s.Limits {

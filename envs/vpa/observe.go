@@ -13,17 +13,17 @@ const (
 	obsPerResource = 8
 	obsCommon      = 13
 	obsSize        = 2*obsPerResource + obsCommon
-	obsUpstream    = 16 // more, where upstream's recommender runs: half of CPU, half of memory
+	obsUpstream    = 16 // additional elements if upstream's recommender runs: half of CPU, half of memory
 )
 
 const (
-	obsLowCPU       = 1             // millicores that are 0; each doubling is 1/obsDoublingsCPU more
+	obsLowCPU       = 1             // millicores that map to 0; each doubling adds 1/obsDoublingsCPU
 	obsDoublingsCPU = 17            // up to 131 cores
 	obsLowMem       = mib           // likewise in bytes
 	obsDoublingsMem = 20            // up to 1 TiB
-	obsCount        = 10            // OOM kills or restarts that are 1
-	obsSince        = 60            // steps since an event that are 1
-	obsRatio        = 2             // usage over request that is 1
+	obsCount        = 10            // OOM kills or restarts that map to 1
+	obsSince        = 60            // steps since an event that map to 1
+	obsRatio        = 2             // usage over request that maps to 1
 	weekSeconds     = 7 * 24 * 3600 // of time features
 )
 
@@ -112,7 +112,7 @@ func (t *Task) observeResource(r int, obs []float32, used, request, limit, targe
 	obs[7] = float32(min(used/max(request, 1)/obsRatio, 1))
 }
 
-// onScale maps an amount to [0, 1] on a logarithmic scale, cut off at its ends.
+// onScale maps an amount to [0, 1] on a logarithmic scale, clipped to its ends.
 func onScale(r int, v float64) float32 {
 	low, inverse := float64(obsLowCPU), 1/(obsDoublingsCPU*math.Ln2)
 	if r == 1 {
@@ -139,8 +139,8 @@ func (t *Task) since(step int) float32 {
 	return float32(min(t.steps-1-step, obsSince)) / obsSince
 }
 
-// over returns the elapsed fraction of the episode. A live task has no end; its fraction starts over
-// after each episode's number of steps.
+// over returns the elapsed fraction of the episode. A live task has no end; its fraction starts over after the number
+// of steps of an episode.
 func (t *Task) over() float32 {
 	return float32(t.steps%(t.opts.Steps+1)) / float32(t.opts.Steps)
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
-// Elements of an observation beside those of a node that the pods have to themselves.
+// Additional elements of the observation of a shared node.
 const (
 	obsShared = 12
-	obsBase   = 16   // more, where actions correct a recommendation: half of CPU, half of memory
-	obsLoad   = 1.25 // load of the node that is 1
-	obsRoom   = 4    // room on the node over the pod's request that is 1
+	obsBase   = 16   // additional elements if actions correct a recommendation: half of CPU, half of memory
+	obsLoad   = 1.25 // load of the node that maps to 1
+	obsRoom   = 4    // room on the node over the pod's request that maps to 1
 )
 
 // observeShared writes the elements of a shared node.
@@ -42,8 +42,8 @@ func (t *Task) observeShared(s *pods.SharedNode, obs []float32) {
 	obs[11] = float32(node.Class(first.Requests, first.Limits)) / float32(node.Guaranteed)
 }
 
-// observeBase writes the elements of the recommendation that actions correct: amounts over it, as
-// powers of two from a quarter, which is -1, to four times, and it itself.
+// observeBase writes the elements of the recommendation that actions correct: amounts over it, as powers of two from a
+// quarter (-1) to four times (1), and the recommendation itself.
 func (t *Task) observeBase(obs []float32) {
 	b, first := &t.base.latest, &t.dynamics.Pods[0]
 	used := t.metrics.Last()

@@ -18,7 +18,7 @@ const (
 	EncodingUpstream = "upstream" // … factors of upstream's recommendation
 
 	SafetyNone   = "none"
-	SafetyMemory = "memory" // memory is never below upstream's recommendation, nor below the peak of the last day
+	SafetyMemory = "memory" // memory is at least upstream's recommendation and the peak of the last day
 
 	// WorkloadMixed draws a type of workload for each episode.
 	WorkloadMixed = "mixed"
@@ -66,8 +66,8 @@ func DefaultOptions() Options {
 	}
 }
 
-// check checks the options. leastNode is the least size of the node, and encodings are those that the
-// environment has.
+// check checks the options. leastNode is the minimum size of the node, and encodings are the valid encodings of the
+// environment.
 func (o *Options) check(leastNode float64, encodings ...string) error {
 	const most = 1e9 // millicores, or MiB
 	if err := envs.CheckOptions(o,

@@ -15,7 +15,7 @@ import (
 // record holds a step's values for plots.
 type record struct {
 	used, requests, limits, lower, upper cluster.Resources
-	throttled                            float32 // CPU that all pods were refused at their limits, in cores
+	throttled                            float32 // CPU that limits denied all pods, in cores
 	ooms, evictions, resizes             uint16
 }
 
@@ -123,9 +123,9 @@ func panel(img *image.RGBA, top int, shown []record, of func(cluster.Resources) 
 // recommender with few samples may give bounds far above.
 const chartRoom = 1.5
 
-// Chart implements [envs.Charter]: usage, request, limit and bounds of CPU and of memory, and
-// when containers were killed, evicted and resized. Usage is the largest of all pods; requests
-// and limits are those of the first. Throttled is the CPU that all pods were refused.
+// Chart implements [envs.Charter]: usage, request, limit and bounds of CPU and of memory, and the times when containers
+// were killed, evicted and resized. Usage is the largest of all pods; requests and limits are those of the first.
+// Throttled is the CPU that limits denied all pods.
 func (t *Task) Chart() *envs.Chart {
 	c := &envs.Chart{Title: "workload " + t.in.id, XLabel: "hours", Events: []envs.ChartEvents{{Name: "OOM kill"}, {Name: "eviction"}, {Name: "resize"}}}
 	for i := range t.record {

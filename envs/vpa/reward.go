@@ -89,7 +89,7 @@ var infoColumns = []envs.Column{
 	{Name: "down", DType: "int64", Doc: "pods that do not serve at the end of the step"},
 }
 
-// sharedColumns are the columns where the pods share their node.
+// sharedColumns are the columns of the environment with a shared node.
 var sharedColumns = slices.Concat(infoColumns, []envs.Column{
 	{Name: "harm_cost", DType: "float64", Doc: "term of the step for harm to neighbours, unweighted, in hours of the mean demand"},
 	{Name: "harm_cost_total", DType: "float64", Doc: "sum of harm_cost since the reset"},

@@ -5,8 +5,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
-// EncodingResidual makes the elements of an action corrections of what the baseline quantile_tuned
-// recommends.
+// EncodingResidual makes the elements of an action corrections of the recommendation of the baseline quantile_tuned.
 const EncodingResidual = "residual"
 
 // SharedOptions are the options of k8s/VerticalPodAutoscaler-v1, with the defaults of

@@ -20,15 +20,15 @@ import (
 type Task struct {
 	src   *source
 	opts  *Options // of src
-	live  *Live    // nil unless the pods run elsewhere
-	steps int      // executed
+	live  *Live    // of a live task; otherwise nil
+	steps int      // executed steps
 
 	gen       generator
 	in        instance // of the episode
 	dynamics  pods.Controller
 	metrics   metrics.Usage
-	feed      *rules.Feed // nil unless an option asks for upstream's recommender
-	base      *base       // what actions correct; nil unless encoding is residual
+	feed      *rules.Feed // nil unless an option requires upstream's recommender
+	base      *base       // the recommendation that actions correct; nil unless encoding is residual
 	scales    actions.Scales
 	admission pods.Admission
 	updater   pods.Updater
@@ -41,15 +41,15 @@ type Task struct {
 	record []record            // of each step, for plots
 }
 
-// plan is a baseline's choice for the next action: the recommendation of its first step, and a
-// function that returns those of further steps.
+// plan is a baseline's choice for the next action: the recommendation of its first step, and a function that returns
+// those of further steps.
 type plan struct {
 	given  pods.Recommendation
-	use    bool                                      // given is to be used
-	follow func(context.Context) pods.Recommendation // for the further steps that the action holds, of a recommender that decides at each; or nil
+	use    bool                                      // use given
+	follow func(context.Context) pods.Recommendation // decides at each further step of the action; may be nil
 }
 
-// Notes implements [envs.Noter]. It names the containers whose data misses samples.
+// Notes implements [envs.Noter]. It names the containers with missing samples.
 func (t *Task) Notes() []string { return t.src.notes }
 
 // flags report how the last action was changed.
@@ -65,7 +65,7 @@ var (
 	_ envs.Cloner     = (*Task)(nil)
 )
 
-// checkEvery is the number of samples between looks at a context.
+// checkEvery is the number of samples between checks of the context.
 const checkEvery = 1 << 12
 
 func newTask(src *source) *Task {
@@ -112,8 +112,8 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	return obs, space.NewBox(-1, 1, actions.Size)
 }
 
-// Recommend sets the recommendation of the next step, in place of its action's. Recommenders use it
-// for amounts that no action expresses exactly.
+// Recommend sets the recommendation of the next step, in place of its action. Recommenders use it for amounts that no
+// action expresses exactly.
 func (t *Task) Recommend(r pods.Recommendation) { t.plan.given, t.plan.use = r, true }
 
 // TakePlan implements [envs.Planner].
@@ -135,8 +135,8 @@ func (t *Task) Interval() time.Duration { return t.src.interval }
 // Workload returns the type of the episode's workload, or the name of a workload from a file.
 func (t *Task) Workload() string { return t.in.id }
 
-// Seen returns the usage observed so far, beginning with the history: of each step the largest of all
-// pods. The caller must not change it.
+// Seen returns the observed usage, beginning with the history: of each step the largest of all pods. The caller must
+// not change it.
 func (t *Task) Seen() []cluster.Resources { return t.metrics.Seen }
 
 // History returns the number of samples in Seen before the first step.

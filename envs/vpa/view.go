@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
-// view shows rules the state of the task. It is valid until the next call.
+// view returns the state of the task for rules. It is valid until the next call.
 func (t *Task) view() *rules.View {
 	t.shown = rules.View{
 		Step: t.steps, Interval: t.Interval(), Instant: time.Duration(t.in.history+t.steps) * t.Interval(),
@@ -27,7 +27,7 @@ type base struct {
 	latest pods.Recommendation
 }
 
-// ask updates the recommendations that run beside the agent, from the last step or, first, from the history.
+// ask updates the recommendations beside the agent's, from the last step or, with first, from the history.
 func (t *Task) ask(ctx context.Context, first bool) {
 	if t.feed != nil {
 		t.feed.Observe(ctx, t.view(), first)

@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
-// elements is the number of a recommendation's amounts of one resource: lower bound, target, upper bound and
-// uncapped target.
+// elements is the number of amounts of one resource in a recommendation: lower bound, target, upper bound and uncapped
+// target.
 const elements = 4
 
 // Size is the length of an action that gives all amounts: those of CPU, then those of memory.
@@ -54,7 +54,7 @@ func (s scale) amount(x float32) float64 {
 	return s.low * math.Exp(s.span*(float64(x)+1)/2)
 }
 
-// element returns the action element of an amount, cut off at the ends of the scale.
+// element returns the action element of an amount, clipped to the ends of the scale.
 func (s scale) element(amount float64) float32 {
 	if amount <= s.low {
 		return -1

@@ -14,8 +14,8 @@ var Factors = [...]float64{0.5, 0.8, 0.95, 1, 1.05, 1.25, 2}
 // keep is the index in Factors of the factor 1.
 const keep = 3
 
-// DecodeFactors returns the recommendation of a discrete action. An action that changes something puts both bounds
-// at the target, so that the updater acts; the one that keeps everything opens them from low to high.
+// DecodeFactors returns the recommendation of a discrete action. An action that changes something sets both bounds to
+// the target, so that the updater acts; the action that keeps everything sets them to low and high.
 func DecodeFactors(action int, target, low, high cluster.Resources) pods.Recommendation {
 	cpu, mem := action/len(Factors), action%len(Factors)
 	r := pods.Constant(cluster.Resources{
@@ -28,9 +28,9 @@ func DecodeFactors(action int, target, low, high cluster.Resources) pods.Recomme
 	return r
 }
 
-// EncodeFactors returns the nearest discrete action that does not go below r. It keeps a resource whose
-// target lies within r's bounds. It scales another one by the least factor that reaches r's target,
-// or by the greatest if none does.
+// EncodeFactors returns the nearest discrete action that does not go below r. It keeps a resource whose target lies
+// within r's bounds. It scales any other resource by the least factor that reaches r's target, or by the greatest if
+// none does.
 func EncodeFactors(r *pods.Recommendation, target cluster.Resources) int {
 	cpu := nearest(target.MilliCPU, r.Lower.MilliCPU, r.Target.MilliCPU, r.Upper.MilliCPU)
 	mem := nearest(target.MemoryBytes, r.Lower.MemoryBytes, r.Target.MemoryBytes, r.Upper.MemoryBytes)

@@ -29,7 +29,7 @@ func (refs *References) Encode(r *pods.Recommendation, action []float32) {
 	}
 }
 
-// Relative returns the element of a relative action that encodes the amount, cut off at ±1.
+// Relative returns the element of a relative action that encodes the amount, clipped to ±1.
 func Relative(amount, reference float64) float32 {
 	if amount <= 0 {
 		return -1

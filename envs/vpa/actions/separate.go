@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
-// Elements of an action that sets requests and limits apart.
+// Elements of an action that sets requests and limits separately.
 const (
 	elemCPU = iota
 	elemCPUGuard
@@ -21,8 +21,8 @@ const (
 	correctionBase = 2    // element x of a correction multiplies a request by correctionBase^x
 )
 
-// DecodeSeparate returns the recommendation of an action that sets requests and limits apart. The
-// guard of a resource is request over limit: 1 for equal ones, 0 for no limit.
+// DecodeSeparate returns the recommendation of an action that sets requests and limits separately. The guard of a
+// resource is request over limit: 1 for equal ones, 0 for no limit.
 func (s *Scales) DecodeSeparate(action []float32) pods.Recommendation {
 	r := pods.Banded(math.Round(s[0].amount(action[elemCPU])), math.Round(s[1].amount(action[elemMemory])))
 	r.SetLimits = true
@@ -38,8 +38,8 @@ func (s *Scales) EncodeSeparate(r *pods.Recommendation, limits cluster.Resources
 	action[elemMemory], action[elemMemoryGuard] = s[1].element(float64(r.Target.MemoryBytes)), float32(2*mem-1)
 }
 
-// Correct returns base with target and bounds times 2^x, and guards plus y, for the two elements
-// x and y of each resource. Zeros change nothing.
+// Correct returns base with target and bounds times 2^x, and guards plus y, for the two elements x and y of each
+// resource. Zeros change nothing.
 func Correct(base *pods.Recommendation, action []float32) pods.Recommendation {
 	r := *base
 	cpu, mem := math.Pow(correctionBase, float64(action[elemCPU])), math.Pow(correctionBase, float64(action[elemMemory]))
@@ -60,12 +60,12 @@ func EncodeCorrection(r *pods.Recommendation, limits cluster.Resources, base *po
 	action[elemMemoryGuard] = float32(mem - Guard(base.Target.MemoryBytes, base.Limits.MemoryBytes))
 }
 
-// correction returns the element that makes the amount of the reference, cut off at ±1.
+// correction returns the element that turns the reference into the amount, clipped to ±1.
 func correction(amount, reference int64) float32 {
 	return float32(min(max(math.Log2(float64(max(amount, 1))/float64(max(reference, 1))), -1), 1))
 }
 
-// Guard returns request over limit, and 0 for no limit.
+// Guard returns request over limit; 0 for no limit.
 func Guard(request, limit int64) float64 {
 	if limit == 0 {
 		return 0
@@ -73,7 +73,7 @@ func Guard(request, limit int64) float64 {
 	return min(float64(request)/float64(limit), 1)
 }
 
-// guarded returns the limit of a request with a guard, which is cut off at 1. It is none below leastGuard.
+// guarded returns the limit of a request with a guard, which is clipped to 1. Below leastGuard there is no limit.
 func guarded(request int64, guard float64) int64 {
 	if guard < leastGuard {
 		return 0

@@ -1,5 +1,5 @@
-// Package families compares learned policies of vertical pod autoscaling with a recommender, by type of
-// workload: they are to cost less and to risk no more OOM kills.
+// Package families compares learned policies of vertical pod autoscaling with a recommender, by type of workload:
+// policies should cost less at no higher risk of OOM kills.
 package families
 
 import (
@@ -23,8 +23,8 @@ type Plays struct {
 	Costs []float64 // of each episode
 }
 
-// NewPlays returns the plays of a policy by its costs, their mean, and the means of the environment's
-// metrics. It is an error if one of these is missing.
+// NewPlays returns the plays of a policy from its costs, their mean, and the means of the environment's metrics. A
+// missing metric is an error.
 func NewPlays(costs []float64, mean float64, metrics map[string]float64) (Plays, error) {
 	p := Plays{Costs: costs}
 	p.Cost = mean
@@ -46,7 +46,7 @@ func (f *Figures) add(o *Figures, weight float64) {
 	f.Evictions += weight * o.Evictions
 }
 
-// Mean returns the means over the policies, which have played the same episodes.
+// Mean returns the means over the policies, which must have played the same episodes.
 func Mean(policies []Plays) Plays {
 	m := Plays{Costs: make([]float64, len(policies[0].Costs))}
 	n := float64(len(policies))
@@ -65,8 +65,8 @@ func (p *Plays) Kills() float64 { return float64(len(p.Costs)) * p.OOMs }
 // KillsUpper returns the upper end of the exact 95 % interval of the OOM kills in an episode.
 func (p *Plays) KillsUpper() float64 { return poissonUpper(p.Kills()) / float64(len(p.Costs)) }
 
-// poissonUpper returns the upper end of the exact 95 % interval of a Poisson distribution's mean,
-// of which k events were seen.
+// poissonUpper returns the upper end of the exact 95 % interval of a Poisson distribution's mean after k observed
+// events.
 //
 // Source: F. Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28, 1936.
 func poissonUpper(k float64) float64 {

@@ -1,4 +1,4 @@
-// Package metrics holds the usage of pods as it was observed, with its peaks, means and quantiles over time.
+// Package metrics holds the observed usage of pods, with its peaks, means and quantiles over time.
 package metrics
 
 import (
@@ -13,7 +13,7 @@ type Usage struct {
 	Hour, Day [2]Window           // CPU and memory of the last hour, of the last day
 }
 
-// NewUsage returns a Usage of steps of so many seconds.
+// NewUsage returns a Usage with steps of interval seconds.
 func NewUsage(interval float64) (m Usage) {
 	hour, day := max(1, int(3600/interval)), max(1, int(24*3600/interval))
 	for r := range m.Hour {
@@ -41,7 +41,7 @@ func (m *Usage) Observe(u cluster.Resources) {
 	m.Day[1].Push(mem)
 }
 
-// Last returns the usage observed last.
+// Last returns the last observed usage.
 func (m *Usage) Last() cluster.Resources { return m.Seen[len(m.Seen)-1] }
 
 // Clone returns a deep copy.
@@ -66,7 +66,7 @@ func (m *Usage) Bytes() int64 {
 // Window tracks the mean and the largest of the last n numbers pushed.
 type Window struct {
 	ring  []float64 // the last n numbers
-	next  int       // where the next goes
+	next  int       // position of the next number
 	count int       // numbers in ring
 	sum   float64
 
@@ -131,7 +131,7 @@ func (w *Window) Max() float64 {
 	return w.ring[w.peaks[w.first]%len(w.ring)]
 }
 
-// Last returns the number pushed last, or 0 if there is none.
+// Last returns the last number, or 0 if there is none.
 func (w *Window) Last() float64 {
 	if w.count == 0 {
 		return 0

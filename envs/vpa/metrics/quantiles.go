@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Scale returns u times f, without fractions.
+// Scale returns u times f, truncated to whole units.
 func Scale(u cluster.Resources, f float64) cluster.Resources {
 	if f == 1 {
 		return u
@@ -34,8 +34,8 @@ func MemoryQuantile(ctx context.Context, seen []cluster.Resources, q float64, sc
 	return quantile(ctx, seen, q, scratch, func(u cluster.Resources) int64 { return u.MemoryBytes })
 }
 
-// quantile returns the q-quantile of an amount with linear interpolation, as Prometheus'
-// quantile_over_time does; 0 of nothing. When ctx ends, the result is of no use.
+// quantile returns the q-quantile of an amount with linear interpolation, as Prometheus' quantile_over_time does; 0
+// without samples. When ctx ends, the result is invalid.
 func quantile(ctx context.Context, seen []cluster.Resources, q float64, scratch *[]float64, of func(cluster.Resources) int64) float64 {
 	if len(seen) == 0 {
 		return 0
@@ -55,8 +55,8 @@ func quantile(ctx context.Context, seen []cluster.Resources, q float64, scratch 
 	return v[low] + (next-v[low])*(rank-float64(low))
 }
 
-// place orders v so that v[k] is as if v were sorted, with nothing greater before and nothing less behind it.
-// Long histories have tens of millions of samples, and a sort could not end when ctx does.
+// place reorders v such that v[k] is as in sorted order, with no greater number before it and no smaller one after it.
+// Long histories have tens of millions of samples, and a sort could not stop when ctx ends.
 //
 // Source: C. A. R. Hoare, "Algorithm 65: Find", Communications of the ACM 4(7), 1961.
 func place(ctx context.Context, v []float64, k int) {

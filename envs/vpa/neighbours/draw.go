@@ -13,17 +13,17 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
-// checkEvery is the number of samples between looks at a context.
+// checkEvery is the number of samples between checks of the context.
 const checkEvery = 1 << 12
 
 const mib = 1 << 20
 
-// Law says how nodes are drawn.
+// Law holds the parameters of random nodes.
 type Law struct {
 	Number              int      // of neighbours
 	SizeLow, SizeHigh   float64  // mean usage of a neighbour over that of the controller's pods
 	BusyCPU, BusyMemory float64  // largest fraction of the history in which demand exceeds the node
-	NodeCPU, NodeMemory float64  // millicores and MiB of the node; 0 goes by BusyCPU and BusyMemory
+	NodeCPU, NodeMemory float64  // millicores and MiB of the node; 0 derives them from BusyCPU and BusyMemory
 	FaultsPerDay        float64  // mean number
 	Types               []string // of the neighbours' workloads
 	Interval            float64  // seconds of a step
@@ -50,13 +50,13 @@ const (
 	burstableLow   = 0.5 // request of a Burstable neighbour, over its mean: least
 	burstableLimit = 1.5 // its limit, over its peak
 	leastRequest   = 0.2 // by which requests of Burstable neighbours are scaled, to leave room
-	ownRoom        = 1.5 // room that is left for the controller's pods, over their peak
-	roomCPU        = 50  // … and so many millicores more
+	ownRoom        = 1.5 // free room for the controller's pods, over their peak
+	roomCPU        = 50  // … and millicores in addition
 	roomMemory     = 300 * mib
 	memoryMargin   = 1.02 // of the node's memory over the quantile of the demand for it
 )
 
-// Draw draws a node, its neighbours and faults into n, whose memory it uses again. When ctx ends, it returns early.
+// Draw draws a node, its neighbours and faults into n, and reuses its memory. When ctx ends, it returns early.
 func (l *Law) Draw(ctx context.Context, n *Node, own *Own, rng *rand.Rand) {
 	n.History = len(own.Past)
 	shares := sum(own.Shares)
@@ -69,7 +69,7 @@ func (l *Law) Draw(ctx context.Context, n *Node, own *Own, rng *rand.Rand) {
 		nb := &n.Neighbours[k]
 		c := workload.Draw(l.Types[rng.IntN(len(l.Types))], n.History+own.Steps, l.Interval, rng)
 		if c.Law != (workload.Law{}) {
-			c.Law.Start = own.StartOfDay // all live in the same day
+			c.Law.Start = own.StartOfDay // all have the same time of day
 		}
 		nb.Demand = c.Append(ctx, nb.Demand[:0], rng)
 		if ctx.Err() != nil {
@@ -115,8 +115,7 @@ func sum(all []float64) float64 {
 	return sum
 }
 
-// size scales a neighbour's demand, so that its mean over the history is that of the controller's pods
-// times a factor.
+// size scales a neighbour's demand such that its mean over the history is that of the controller's pods times a factor.
 func (l *Law) size(nb *Neighbour, history int, own [2]float64, rng *rand.Rand) {
 	want := l.SizeLow * math.Pow(l.SizeHigh/l.SizeLow, rng.Float64())
 	mean := metrics.Mean(nb.Demand[:history])

@@ -1,5 +1,5 @@
-// Package neighbours draws what shares a node with a controller's pods: pods of other controllers, the size of the
-// node, and faults of the controller's own pods.
+// Package neighbours draws the surroundings of a controller's pods: pods of other controllers on their node, the size
+// of the node, and faults of the controller's own pods.
 package neighbours
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/node"
 )
 
-// Neighbour is a pod of another controller on the node. Its requests and limits stay.
+// Neighbour is a pod of another controller on the node. Its requests and limits do not change.
 type Neighbour struct {
 	Demand           []cluster.Resources // history, then a sample for each step
 	Requests, Limits cluster.Resources
@@ -20,8 +20,8 @@ type Neighbour struct {
 type Fault struct {
 	Pod      int     // of the controller
 	From, To int     // steps
-	Spin     float64 // millicores that it burns
-	Leak     float64 // bytes more in each step
+	Spin     float64 // millicores that it wastes
+	Leak     float64 // additional bytes in each step
 }
 
 // Node is the node of an episode, with its neighbours and faults.
@@ -32,7 +32,7 @@ type Node struct {
 	Faults     []Fault
 }
 
-// Allocatable returns what pods can request: the capacity less the threshold of evictions.
+// Allocatable returns the amounts that pods can request: the capacity less the eviction threshold.
 func (n *Node) Allocatable() cluster.Resources {
 	left := n.Capacity
 	left.MemoryBytes = max(left.MemoryBytes-node.EvictionThreshold, 0)

@@ -1,14 +1,13 @@
-// Package node computes how a Kubernetes node divides its CPU among pods, and which pods lose their
-// memory, when the pods want more than the node has.
+// Package node computes how a Kubernetes node with too little CPU or memory divides its CPU among pods, and which pods
+// lose their memory.
 //
 // # CPU
 //
-// [Share] follows the weights that kubelet gives to cgroups. Each Guaranteed pod and the group of all
-// Burstable pods have weights in proportion to their CPU requests; the group of BestEffort pods has
-// the least weight, 2 of 1024 for a core. Within its group a pod's weight is its request, too. CPU
-// that a group or a pod does not want goes to the others by the same weights, so that no CPU is idle
-// while a pod wants it, and a pod that wants no more than its request has all of it as long as the
-// requests of the node's pods fit it.
+// [Share] uses the weights that kubelet gives to cgroups. Each Guaranteed pod and the group of all Burstable pods have
+// weights in proportion to their CPU requests; the group of BestEffort pods has the least weight, 2 of 1024 for a core.
+// Within its group a pod's weight is also its request. Unwanted CPU of a group or a pod goes to the others by the same
+// weights, so no CPU is idle while a pod wants it. A pod that wants no more than its request gets all of it, as long as
+// the requests of all pods fit the node.
 //
 // # Memory
 //
@@ -22,9 +21,8 @@
 // # Source
 //
 // kubernetes/kubernetes: pkg/kubelet/cm/qos_container_manager_linux.go (setCPUCgroupConfig),
-// pkg/kubelet/cm/helpers_linux.go (MilliCPUToShares), pkg/kubelet/qos/policy.go
-// (GetContainerOOMScoreAdjust), pkg/kubelet/eviction/helpers.go (rankMemoryPressure) and
-// eviction_manager.go. Linux: mm/oom_kill.c (oom_badness). A scheduler of the kernel shares CPU by
-// weights in each instant; here a share is the mean of a step, as with generalized processor sharing
-// (A. Parekh and R. Gallager, IEEE/ACM Transactions on Networking 1, 1993).
+// pkg/kubelet/cm/helpers_linux.go (MilliCPUToShares), pkg/kubelet/qos/policy.go (GetContainerOOMScoreAdjust),
+// pkg/kubelet/eviction/helpers.go (rankMemoryPressure) and eviction_manager.go. Linux: mm/oom_kill.c (oom_badness). The
+// kernel's scheduler shares CPU by weights at each instant; here a share is the mean of a step, as in generalized
+// processor sharing (A. Parekh and R. Gallager, IEEE/ACM Transactions on Networking 1, 1993).
 package node

@@ -43,14 +43,13 @@ const (
 	sharesPerCore = 1024 // weight of a core
 )
 
-// Eviction of kubelet by its defaults.
+// Default settings of kubelet's eviction.
 const (
-	EvictionThreshold = 100 << 20 // bytes left from which on kubelet evicts: memory.available<100Mi
+	EvictionThreshold = 100 << 20 // free bytes below which kubelet evicts: memory.available<100Mi
 	EvictionsInMinute = 6         // one in each interval of 10 s
 )
 
-// OOMScoreAdj returns the oom_score_adj that kubelet gives to p's containers on a node with so many
-// bytes of memory.
+// OOMScoreAdj returns the oom_score_adj that kubelet gives to p's containers on a node with capacity bytes of memory.
 func OOMScoreAdj(p *Pod, capacity int64) int64 {
 	switch p.Class {
 	case Guaranteed:
@@ -62,8 +61,8 @@ func OOMScoreAdj(p *Pod, capacity int64) int64 {
 	return min(max(adj, 1000+guaranteedAdj), bestEffortAdj-1)
 }
 
-// OOMVictim returns the index of the pod that the kernel kills when a node of so many bytes is out of
-// memory: the one with the largest score. Pods without memory in use are no victims; -1 means that there is none.
+// OOMVictim returns the index of the pod that the kernel kills when a node with capacity bytes is out of memory: the
+// one with the largest score. Pods without memory in use are no victims; -1 means that there is none.
 func OOMVictim(pods []Pod, capacity int64) int {
 	victim, most := -1, 0.0
 	for i := range pods {
@@ -85,7 +84,7 @@ func EvictionVictim(pods []Pod) int {
 	victim, most := -1, 0.0
 	for i := range pods {
 		p := &pods[i]
-		// The pods above their requests come first: theirs are the positive differences.
+		// Pods above their requests come first: their differences are positive.
 		over := p.Memory - float64(p.Requests.MemoryBytes)
 		if p.Memory > 0 && (victim < 0 || over > most) {
 			victim, most = i, over

@@ -1,10 +1,10 @@
 package node
 
-// Share writes to grant the millicores that each pod gets of a node with capacity of them. It needs
-// scratch memory of at least 3·len(pods)+6 numbers, and allocates none.
+// Share writes to grant the millicores that each pod gets on a node with the given capacity. scratch must have at least
+// 3·len(pods)+6 numbers. Share allocates nothing.
 func Share(pods []Pod, capacity float64, grant, scratch []float64) {
 	n := len(pods)
-	// At the top are the Guaranteed pods, the group of Burstable pods and that of BestEffort pods.
+	// The top level has the Guaranteed pods, the group of Burstable pods and that of BestEffort pods.
 	top := n + 2
 	want, weight, got := scratch[:top], scratch[top:2*top], scratch[2*top:3*top]
 	clear(want)
@@ -55,8 +55,8 @@ func shareGroup(pods []Pod, class QoS, capacity float64, grant, scratch []float6
 // open marks the elements that fill fills.
 const open = -1
 
-// fill writes weighted max-min fair shares of capacity to the open elements of got: none gets more
-// than it wants, and those that get less have equal shares for their weight.
+// fill writes weighted max-min fair shares of capacity to the open elements of got: none gets more than it wants, and
+// those that get less have shares in proportion to their weights.
 func fill(want, weight []float64, capacity float64, got []float64) {
 	left := max(capacity, 0)
 	for {
@@ -77,7 +77,7 @@ func fill(want, weight []float64, capacity float64, got []float64) {
 				total = -1
 			}
 		}
-		if total > 0 { // all want more than their part
+		if total > 0 { // each wants more than its part
 			for i := range got {
 				if got[i] < 0 {
 					got[i] = level * weight[i]

@@ -14,15 +14,15 @@ type Admission struct {
 	Initial, Limits cluster.Resources // of a container at the start
 }
 
-// NewAdmission returns the admission of a policy. [Admission.Begin] sets what it knows of the containers.
+// NewAdmission returns the admission of a policy. [Admission.Begin] sets the state of the containers.
 func NewAdmission(o *Options) Admission {
 	a := Admission{opts: o}
 	a.Low, a.High = o.Bounds()
 	return a
 }
 
-// Begin sets the containers' requests and limits at the start: those wanted, or for requests of 0 the
-// peak of usage times the factors of CPU and memory.
+// Begin sets the containers' requests and limits at the start: the given ones, or for requests of 0 the peak of usage
+// times the factors of CPU and memory.
 func (a *Admission) Begin(requests, limits, peak cluster.Resources, factors [2]float64) {
 	want := cluster.Resources{
 		MilliCPU:    int64(math.Ceil(factors[0] * float64(peak.MilliCPU))),
@@ -34,7 +34,7 @@ func (a *Admission) Begin(requests, limits, peak cluster.Resources, factors [2]f
 	if requests.MemoryBytes > 0 {
 		want.MemoryBytes = requests.MemoryBytes
 	}
-	// Before limits are known, RequestsOnly has none to hold requests to.
+	// Before limits are known, RequestsOnly has none to respect.
 	a.Limits = cluster.Resources{}
 	a.Low, a.High = a.opts.Bounds()
 	first := Constant(want)
@@ -46,7 +46,7 @@ func (a *Admission) Begin(requests, limits, peak cluster.Resources, factors [2]f
 	r.MemoryBytes, l.MemoryBytes, high.MemoryBytes = o.start(r.MemoryBytes, trace.MemoryBytes, implied.MemoryBytes, greatest.MemoryBytes, high.MemoryBytes, o.LimitRatioMemory)
 }
 
-// Admit returns r with the limits that a container gets with its target.
+// Admit returns r with the limits that admission gives a container with its target.
 func (a *Admission) Admit(r Recommendation) Recommendation {
 	r.Limits = a.LimitsFor(&r)
 	return r
@@ -71,8 +71,8 @@ func (a *Admission) Cap(r *Recommendation) bool {
 	return r.Target != target
 }
 
-// LimitsFor returns the limits of a container with the given requests, as admission sets them:
-// those at the start, times target over request at the start.
+// LimitsFor returns the limits that admission gives a container with the recommendation r: explicit ones, or those at
+// the start, scaled by target over request at the start.
 func (a *Admission) LimitsFor(r *Recommendation) cluster.Resources {
 	switch {
 	case r.SetLimits:
@@ -90,8 +90,8 @@ func (a *Admission) LimitsFor(r *Recommendation) cluster.Resources {
 	}
 }
 
-// explicit returns a recommended limit, capped by the LimitRange and no less than the request. A
-// limit or LimitRange of 0 is none.
+// explicit returns a recommended limit, capped by the LimitRange and at least the request. A limit or LimitRange of 0
+// is none.
 func explicit(limit, request, greatest int64) int64 {
 	if limit == 0 {
 		return 0

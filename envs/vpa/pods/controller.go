@@ -10,13 +10,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
-// Controller simulates the controller, the scheduler and kubelet for the pods of one controller on
-// the one node of a cluster.
+// Controller simulates the controller, the scheduler and kubelet for the pods of one controller on the only node of a
+// cluster.
 type Controller struct {
 	timing         Timing
 	resizeRestarts bool // a resize in place restarts the container
 	Pods           []Pod
-	Last           prices.Events // of the last step; the caller sets them to zero before the next
+	Last           prices.Events // of the last step; the caller resets them before the next
 	meta           [3]int32      // of the node, of the pods and of their neighbours
 	Node           *SharedNode   // nil if the pods have the node to themselves
 	ops            []cluster.Op
@@ -46,8 +46,8 @@ type Start struct {
 	Shared           *neighbours.Node // read if the pods share their node
 }
 
-// Begin adds the node and the pods to the cluster. The pods have been serving: their usage is the
-// demand before the first step, as far as limits permit.
+// Begin adds the node and the pods to the cluster. The pods have been serving before: their usage is the demand before
+// the first step, within their limits.
 func (d *Controller) Begin(ctx context.Context, c cluster.Cluster, s *Start) error {
 	d.Last = prices.Events{}
 	for i := range d.Pods {
@@ -182,7 +182,7 @@ func (d *Controller) RetryResizes(ctx context.Context, c cluster.Cluster) error 
 	return nil
 }
 
-// evict deletes a pod; its controller creates another with the admitted requests.
+// evict deletes a pod; its controller creates another one with the admitted requests.
 func (d *Controller) evict(ctx context.Context, c cluster.Cluster, p *Pod, admitted *Recommendation) error {
 	d.Last.Evictions++
 	d.Last.Restarts++
@@ -193,7 +193,7 @@ func (d *Controller) evict(ctx context.Context, c cluster.Cluster, p *Pod, admit
 	return d.create(ctx, c, p, admitted.Target, admitted.Limits)
 }
 
-// create makes a new pod in the place of p.
+// create creates a new pod in place of p.
 func (d *Controller) create(ctx context.Context, c cluster.Cluster, p *Pod, requests, limits cluster.Resources) error {
 	now := c.State().Now
 	*p = Pod{Index: int32(len(c.State().Pods)), Share: p.Share, neighbour: p.neighbour, Requests: requests, Limits: limits, Created: now}

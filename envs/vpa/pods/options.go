@@ -11,14 +11,14 @@ import (
 
 // Values of [Options].
 const (
-	ModeOff               = "Off"               // recommendations are recorded only
-	ModeInitial           = "Initial"           // … and applied to the pods as they are created, with the first action
-	ModeRecreate          = "Recreate"          // … and pods are evicted and created again
-	ModeInPlaceOrRecreate = "InPlaceOrRecreate" // … or resized in place, and evicted where that is not possible
-	ModeInPlace           = "InPlace"           // … or resized in place, and never evicted
+	ModeOff               = "Off"               // recommendations are only recorded
+	ModeInitial           = "Initial"           // … and applied to pods at their creation, with the first action
+	ModeRecreate          = "Recreate"          // … and applied by evicting pods, which are re-created
+	ModeInPlaceOrRecreate = "InPlaceOrRecreate" // … or by resizing in place, or by eviction if that is not possible
+	ModeInPlace           = "InPlace"           // … or by resizing in place, never by eviction
 
 	UpdaterUpstream = "upstream" // acts on requests outside the bounds, quick OOM kills, and old pods that differ
-	UpdaterUsage    = "usage"    // the earlier project's rule: acts on usage outside the bounds or at the limit
+	UpdaterUsage    = "usage"    // the earlier project's criterion: acts on usage outside the bounds or at the limit
 
 	RequestsAndLimits = "RequestsAndLimits"
 	RequestsOnly      = "RequestsOnly"
@@ -63,7 +63,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// Check checks the options of limits and LimitRange against one another.
+// Check checks the options of limits and LimitRange for contradictions.
 func (o *Options) Check() error {
 	if o.RangeRatio > 0 && o.RangeRatio < 1 {
 		return fmt.Errorf("%w: limit_range_max_ratio is %v, want 0 (none) or 1 and more", envs.ErrInvalidOption, o.RangeRatio)
@@ -93,8 +93,8 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Bounds returns the least and the greatest request by the policy and the LimitRange. The
-// LimitRange's greatest amount bounds the limit, which is in proportion to the request.
+// Bounds returns the least and the greatest request by the policy and the LimitRange. The LimitRange's maximum bounds
+// the limit, which is in proportion to the request.
 func (o *Options) Bounds() (low, high cluster.Resources) {
 	low = Amount(max(o.MinCPU, o.RangeMinCPU), max(o.MinMemory, o.RangeMinMemory))
 	high = Amount(o.MaxCPU, o.MaxMemory)
@@ -109,10 +109,10 @@ func (o *Options) Bounds() (low, high cluster.Resources) {
 	return low, high
 }
 
-// start returns a container's request of one resource at the start, its limit, and the greatest
-// request whose proportional limit is within the LimitRange. The limit is that of the trace, or in
-// proportion to the request, or the LimitRange's default for a container without one. The API
-// server rejects a request above that default or too far below it, so start moves the request.
+// start returns a container's request of one resource at the start, its limit, and the greatest request whose
+// proportional limit is within the LimitRange. The limit is that of the trace, or in proportion to the request, or the
+// LimitRange's default for a container without one. The API server rejects a request above that default or too far
+// below it, so start moves the request.
 func (o *Options) start(request, trace, implied, greatest, high int64, ratio float64) (int64, int64, int64) {
 	var limit int64
 	switch {
@@ -137,7 +137,7 @@ func (o *Options) start(request, trace, implied, greatest, high int64, ratio flo
 	return request, limit, high
 }
 
-// ratio returns the ratio of a limit to its request if limits follow requests, and else 1.
+// ratio returns r, the ratio of a limit to its request, if limits follow requests, and otherwise 1.
 func (o *Options) ratio(r float64) float64 {
 	if o.Controlled == RequestsOnly {
 		return 1

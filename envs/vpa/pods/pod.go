@@ -13,24 +13,24 @@ type ResizeState uint8
 
 const (
 	ResizeNone       ResizeState = iota
-	ResizeDeferred               // the node has no room now
-	ResizeInfeasible             // the node never has room
+	ResizeDeferred               // the node has no room at the moment
+	ResizeInfeasible             // the node can never have room
 	ResizeInProgress             // memory in use is above the new limit
 )
 
 // Pod is one of the controller's pods, or a neighbour on its node, with its one container.
 type Pod struct {
-	Index     int32   // in the cluster
+	Index     int32   // index in the cluster
 	Share     float64 // of the workload's demand
 	neighbour bool    // of another controller
 	Scheduled bool    // bound to the node
-	Began     bool    // its container has run, so that its phase is Running
+	Began     bool    // its container has started, so that its phase is Running
 	Requests  cluster.Resources
 	Limits    cluster.Resources
 
 	Created time.Duration // of the pod
-	Ready   time.Duration // when the container serves, or will
-	started time.Duration // when it last began to
+	Ready   time.Duration // when the container began or will begin to serve
+	started time.Duration // when it last started
 	Crashes int           // consecutive OOM kills
 
 	Killed bool          // the container's last termination was an OOM kill
@@ -42,7 +42,7 @@ type Pod struct {
 	Infeasible cluster.Resources // target that was infeasible, in mode InPlace
 
 	Used    cluster.Resources // in the last step
-	Sampled bool              // it ran in the last step, so that there is a sample of its usage
+	Sampled bool              // it ran in the last step, so there is a sample of its usage
 	OOM     bool              // it was killed in the last step
 	claim   claim             // on the node, in this step
 	work    float64           // core-seconds since the last checkpoint
@@ -54,14 +54,14 @@ type claim struct {
 	shared bool    // other pods use the node, and granted applies
 	cpu    float64 // millicores granted
 	kill   bool    // the kernel kills the container, because the node is out of memory
-	spin   float64 // millicores that a fault burns, beside the demand
+	spin   float64 // millicores that a fault uses, beside the demand
 	leak   int64   // bytes that a fault holds, beside the demand
 }
 
 // Timing holds the durations of a step and of containers' phases.
 type Timing struct {
 	Step       time.Duration
-	Startup    time.Duration // from a container's start until it serves
+	Startup    time.Duration // from the start of a container until it serves
 	Checkpoint time.Duration // between a container's checkpoints
 }
 
@@ -71,8 +71,8 @@ const (
 	backOffReset = 10 * time.Minute // of running without a crash
 )
 
-// backOff returns kubelet's delay before it restarts a container that has crashed this many times
-// in a row. The first restart has no delay.
+// backOff returns kubelet's delay before it restarts a container after a number of consecutive crashes. The first
+// restart has no delay.
 func backOff(crashes int) time.Duration {
 	if crashes == 0 {
 		return 0
@@ -80,9 +80,8 @@ func backOff(crashes int) time.Duration {
 	return min(backOffBase<<min(crashes-1, 10), backOffMax)
 }
 
-// run lets the container use demand for a step that begins at now, and adds its events to s. A
-// container that exceeds its memory limit is killed once in a step: demand is one figure for the
-// step, which it reaches once.
+// run lets the container use demand for a step that begins at now, and adds its events to s. A container that exceeds
+// its memory limit is killed once in a step, since demand is a single value for the step.
 func (p *Pod) run(t *Timing, now time.Duration, demand cluster.Resources, s *prices.Events) {
 	end := now + t.Step
 	up := p.upTime(now, end)
@@ -98,7 +97,7 @@ func (p *Pod) run(t *Timing, now time.Duration, demand cluster.Resources, s *pri
 	served := float64(demand.MilliCPU)
 	available := p.available()
 	served = min(served, available)
-	spun := min(p.claim.spin, available-served) * fraction // work comes first: the fault is one thread of many
+	spun := min(p.claim.spin, available-served) * fraction // the work takes precedence: the fault is one thread of many
 	s.DemandCPU += float64(demand.MilliCPU)
 	s.ThrottledCPU += (float64(demand.MilliCPU) - served) * fraction
 	s.DownCPU += float64(demand.MilliCPU) * (1 - fraction)
@@ -130,8 +129,8 @@ func (p *Pod) run(t *Timing, now time.Duration, demand cluster.Resources, s *pri
 	s.OverMem += max(float64(p.Used.MemoryBytes)-requestMem, 0)
 }
 
-// available returns the millicores that the container can use: those within its limit, and on a
-// shared node those granted.
+// available returns the millicores that the container can use: its limit, and on a shared node at most the granted
+// ones.
 func (p *Pod) available() float64 {
 	most := math.Inf(1)
 	if p.Limits.MilliCPU > 0 {
@@ -151,8 +150,7 @@ func (p *Pod) upTime(now, end time.Duration) time.Duration {
 	return max(0, end-max(now, p.Ready))
 }
 
-// kill records an OOM kill at the given time; kubelet starts the container again after its
-// back-off.
+// kill records an OOM kill at the given time; kubelet restarts the container after its back-off.
 func (p *Pod) kill(t *Timing, at time.Duration, s *prices.Events) {
 	p.Killed, p.Ran, p.Began = true, at-p.started, true
 	if p.Ran >= backOffReset {
@@ -172,7 +170,7 @@ func (p *Pod) restart(t *Timing, at time.Duration, s *prices.Events) {
 	p.started = p.Ready
 }
 
-// running reports whether the pod's phase is Running: its container has been started.
+// running reports whether the pod's phase is Running, that is, whether its container has started.
 func (p *Pod) running() bool { return p.Scheduled && p.Began }
 
 // Serving reports whether the container serves at the given time.

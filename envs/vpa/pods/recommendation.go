@@ -6,10 +6,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Recommendation is a recommender's output for the containers of a controller, in millicores and
-// bytes. The updater changes pods with requests outside Lower and Upper; a pod requests Target when
-// it is created or resized. Uncapped is the target before the policy's bounds; as in Kubernetes it is
-// recorded and has no effect.
+// Recommendation is a recommender's output for the containers of a controller, in millicores and bytes. The updater
+// changes pods with requests outside Lower and Upper; a pod requests Target when it is created or resized. Uncapped is
+// the target before the policy's bounds; as in Kubernetes, it is recorded and has no effect.
 type Recommendation struct {
 	Lower, Target, Upper, Uncapped cluster.Resources
 
@@ -24,8 +23,8 @@ func Constant(r cluster.Resources) Recommendation {
 	return Recommendation{Lower: r, Target: r, Upper: r, Uncapped: r}
 }
 
-// Repair puts the bounds in order: the target stays, and a bound on its wrong side is moved to
-// it. It reports whether it changed anything.
+// Repair puts the bounds in order: it keeps the target, and moves a bound on the wrong side to it. It reports whether
+// it changed anything.
 func (r *Recommendation) Repair() bool {
 	before := *r
 	r.Lower.MilliCPU = min(r.Lower.MilliCPU, r.Target.MilliCPU)

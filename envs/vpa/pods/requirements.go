@@ -14,8 +14,8 @@ const (
 	TargetLower  = "TargetLowerThanRequests"
 )
 
-// Requirement is an eviction requirement: for at least one of its resources, the target must be
-// higher than the request, or lower.
+// Requirement is an eviction requirement: for at least one of its resources, the target must be higher than the
+// request, or lower.
 type Requirement struct{ cpu, memory, higher bool }
 
 // ParseRequirements reads requirements of the form cpu+memory:TargetHigherThanRequests.

@@ -12,8 +12,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
-// pressureLasts is how long kubelet reports memory pressure after the last sign of it: its
-// eviction-pressure-transition-period. The scheduler keeps BestEffort pods off the node meanwhile.
+// pressureLasts is the time that kubelet reports memory pressure after its last sign, its
+// eviction-pressure-transition-period. In this time the scheduler binds no BestEffort pods to the node.
 const pressureLasts = 5 * time.Minute
 
 // SharedNode is the node that the controller's pods share with neighbours. The first elements of its
@@ -23,12 +23,12 @@ type SharedNode struct {
 	Own      int              // the controller's pods
 	Pods     []Pod            // the neighbours
 	blamed   []bool           // neighbours that are down because the controller's pods exceeded their requests
-	Pressure time.Duration    // until which kubelet reports memory pressure
+	Pressure time.Duration    // end of the memory pressure that kubelet reports
 
 	demand       []cluster.Resources
 	actual, kept division
 	Stats        prices.Events     // of the neighbours in the last step
-	Load         [2]metrics.Window // CPU and memory used of the node's, in the last hour
+	Load         [2]metrics.Window // used CPU and memory over the node's, in the last hour
 }
 
 // division holds the node's decisions on the pods' claims in a step.
@@ -48,7 +48,7 @@ const (
 	evicted      // by kubelet, because the node was short of memory
 )
 
-// NewSharedNode returns the node of a controller's own pods and other ones, for steps of so many seconds.
+// NewSharedNode returns the node of own pods of a controller and other pods, for steps of interval seconds.
 func NewSharedNode(own, others int, interval float64) *SharedNode {
 	n := own + others
 	s := &SharedNode{Own: own, Pods: make([]Pod, n-own), blamed: make([]bool, n-own), demand: make([]cluster.Resources, n)}
@@ -72,7 +72,7 @@ func (d *division) clone() division {
 	return division{slices.Clone(d.claims), slices.Clone(d.fates), slices.Clone(d.grants), slices.Clone(d.scratch)}
 }
 
-// beginNeighbours adds the neighbours to the cluster, as they have been running.
+// beginNeighbours adds the neighbours, which are running, to the cluster.
 func (d *Controller) beginNeighbours(ctx context.Context, c cluster.Cluster, n *neighbours.Node) error {
 	s := d.Node
 	s.Drawn, s.Pressure, s.Stats = n, 0, prices.Events{}
@@ -98,9 +98,9 @@ func (d *Controller) pod(i int) *Pod {
 	return &d.Node.Pods[i-len(d.Pods)]
 }
 
-// RunShared schedules pending pods, runs every pod of the shared node for a step, and returns the
-// largest usage of the controller's pods, whose workload has the given demand. New pods of the controller
-// get the admitted requests and limits; with nil they get those of the pods before them.
+// RunShared schedules pending pods, runs every pod of the shared node for a step, and returns the largest usage of the
+// controller's pods, whose workload has the given demand. New pods of the controller get the admitted requests and
+// limits; with nil they get those of their predecessors.
 func (d *Controller) RunShared(ctx context.Context, c cluster.Cluster, step int, demand cluster.Resources, admitted *Recommendation) (most cluster.Resources, err error) {
 	s, now := d.Node, c.State().Now
 	if err := d.scheduleShared(ctx, c, admitted); err != nil {
@@ -135,8 +135,8 @@ func (d *Controller) RunShared(ctx context.Context, c cluster.Cluster, step int,
 	return most, c.Apply(ctx, d.ops)
 }
 
-// scheduleShared binds pending pods. A pending pod of the controller is created again if another
-// recommendation is in force, since nothing runs that this would disturb.
+// scheduleShared binds pending pods. It re-creates a pending pod of the controller if another recommendation is in
+// force, since that disturbs no running container.
 func (d *Controller) scheduleShared(ctx context.Context, c cluster.Cluster, admitted *Recommendation) error {
 	s := d.Node
 	for i := range s.actual.claims {
@@ -161,8 +161,8 @@ func (d *Controller) scheduleShared(ctx context.Context, c cluster.Cluster, admi
 	return nil
 }
 
-// claim sets what every pod wants of the node in a step. A container whose own limit kills it frees its
-// memory and wants none of the node's.
+// claim sets every pod's demand on the node in a step. A container that its own limit kills frees its memory and claims
+// nothing.
 func (d *Controller) claim(now time.Duration, step int, demand cluster.Resources) {
 	s := d.Node
 	for i := range s.actual.claims {
@@ -188,8 +188,7 @@ func (d *Controller) claim(now time.Duration, step int, demand cluster.Resources
 	}
 }
 
-// fail adds the active faults of the i-th pod to its claim. A container that has started after a
-// fault began is free of it.
+// fail adds the active faults of the i-th pod to its claim. A restart of the container ends a fault that began before.
 func (d *Controller) fail(i, step int) {
 	p := &d.Pods[i]
 	for _, f := range d.Node.Drawn.Faults {
@@ -200,7 +199,7 @@ func (d *Controller) fail(i, step int) {
 	}
 }
 
-// repels reports whether the scheduler keeps p off the node at the given time.
+// repels reports whether memory pressure keeps the scheduler from binding p to the node.
 func (s *SharedNode) repels(p *Pod, now time.Duration) bool {
 	return s != nil && now < s.Pressure && node.Class(p.Requests, p.Limits) == node.BestEffort
 }
@@ -237,8 +236,8 @@ func (v *division) divide(capacity cluster.Resources, step time.Duration) {
 	node.Share(v.claims, float64(capacity.MilliCPU), v.grants, v.scratch)
 }
 
-// keep sets in kept what the pods would claim if the controller's kept to their requests, and reports
-// whether that is something else.
+// keep sets in kept the claims that pods would have if the controller's pods kept to their requests, and reports
+// whether that differs from their claims.
 func (s *SharedNode) keep() (differs bool) {
 	copy(s.kept.claims, s.actual.claims)
 	for i := range s.Own {
@@ -250,7 +249,7 @@ func (s *SharedNode) keep() (differs bool) {
 	return differs
 }
 
-// runOne lets the i-th pod of the node run for a step with what the node grants it.
+// runOne runs the i-th pod of the node for a step with the amounts that the node grants.
 func (d *Controller) runOne(ctx context.Context, c cluster.Cluster, now time.Duration, i int, blame bool, admitted *Recommendation) error {
 	s, p := d.Node, d.pod(i)
 	stats, one := &d.Last, prices.Events{}
@@ -266,7 +265,7 @@ func (d *Controller) runOne(ctx context.Context, c cluster.Cluster, now time.Dur
 		}
 	}
 	p.run(&d.timing, now, s.demand[i], stats)
-	if fate == evicted { // the metrics show what the pod used before
+	if fate == evicted { // metrics still show the pod's earlier usage
 		p.OOM, p.Sampled = true, true
 		p.Used = cluster.Resources{MilliCPU: s.demand[i].MilliCPU, MemoryBytes: memory}
 	}
@@ -280,8 +279,8 @@ func (d *Controller) runOne(ctx context.Context, c cluster.Cluster, now time.Dur
 	return nil
 }
 
-// evictByNode carries out an eviction by kubelet, which leaves the pod no time to save its work. The
-// pod's controller creates another, which serves from the next step on at the earliest.
+// evictByNode carries out an eviction by kubelet, which leaves the pod no time to save its work. The pod's controller
+// creates another pod, which serves from the next step at the earliest.
 func (d *Controller) evictByNode(ctx context.Context, c cluster.Cluster, p *Pod, own bool, admitted *Recommendation, stats *prices.Events) error {
 	stats.NodeEvictions++
 	stats.OOMs++
@@ -306,9 +305,8 @@ func (d *Controller) evictByNode(ctx context.Context, c cluster.Cluster, p *Pod,
 	return nil
 }
 
-// charge adds to to.harm what the i-th pod, a neighbour, suffers because the controller's pods exceed their
-// requests: the difference to what it would suffer if they kept to them, and the time until it
-// serves again.
+// charge adds to to.harm the damage to the i-th pod, a neighbour, because the controller's pods exceed their requests:
+// the difference to its state if they kept to them, and the time until it serves again.
 func (s *SharedNode) charge(i int, blame bool, stats *prices.Events, step time.Duration, to *prices.Events) {
 	mean, hours := s.Drawn.Neighbours[i-s.Own].Mean, step.Hours()
 	if blame {

@@ -9,7 +9,7 @@ import (
 
 // Constants of the upstream updater.
 const (
-	updateThreshold  = 0.1            // relative difference from which an old pod is updated
+	updateThreshold  = 0.1            // relative difference that updates an old pod
 	inRangeAge       = 12 * time.Hour // of an old pod
 	deferredPatience = 5 * time.Minute
 	progressPatience = time.Hour
@@ -29,7 +29,7 @@ type Updater struct {
 	EvictAfterOOM time.Duration
 	candidates    []candidate
 	budget        budget
-	Limits        bool // limits that differ from the recommended ones are changed too
+	Limits        bool // also change limits that differ from the recommended ones
 }
 
 // NewUpdater returns an updater that disrupts pods only as the requirements permit.
@@ -44,9 +44,9 @@ func (u *Updater) Clone() Updater {
 	return c
 }
 
-// Update runs one loop of the updater: it accepts pods, orders them, and calls do for each pod that mode and
-// budget permit to evict, or else to resize in place. configured is the controller's desired count. The
-// first error of do ends the loop.
+// Update runs one loop of the updater: it accepts pods, orders them, and calls do for each pod that mode and budget
+// permit it to evict or, if not, to resize in place. configured is the controller's desired count. The first error of
+// do ends the loop.
 func (u *Updater) Update(pods []Pod, configured int, admitted *Recommendation, now time.Duration, do func(i int, evict bool) error) error {
 	if !u.acts(len(pods)) {
 		return nil
@@ -87,7 +87,7 @@ func (u *Updater) acceptAll(pods []Pod, r *Recommendation, now time.Duration) {
 // accept reports whether the updater would change a pod, and in which order.
 func (u *Updater) accept(p *Pod, r *Recommendation, now time.Duration) (one candidate, ok bool) {
 	if !p.Scheduled {
-		return one, false // the updater considers pods that have a node
+		return one, false // the updater only considers pods that have a node
 	}
 	one.scaleUp = r.Target.MilliCPU > p.Requests.MilliCPU || r.Target.MemoryBytes > p.Requests.MemoryBytes
 	one.diff = difference(p.Requests.MilliCPU, r.Target.MilliCPU) + difference(p.Requests.MemoryBytes, r.Target.MemoryBytes)
@@ -107,8 +107,8 @@ func (u *Updater) accept(p *Pod, r *Recommendation, now time.Duration) (one cand
 	return one, accepted && u.admits(p.Requests, r.Target)
 }
 
-// limitOutside reports whether a limit differs from the recommended one by more than the band around
-// targets, or one of them is none.
+// limitOutside reports whether a limit differs from the recommended one by more than the band around targets, or only
+// one of the two exists.
 func limitOutside(limit, want int64) bool {
 	return (limit == 0) != (want == 0) || float64(limit) < float64(want)/bandLow || float64(limit) > bandHigh*float64(want)
 }
@@ -126,8 +126,8 @@ func usageOutside(p *Pod, r *Recommendation) bool {
 		out(p.Used.MemoryBytes, r.Lower.MemoryBytes, r.Upper.MemoryBytes, p.Limits.MemoryBytes)
 }
 
-// insert keeps the candidates in order: pods to scale up first, then larger differences, then
-// in the order of the pods.
+// insert keeps the candidates in order: pods to scale up first, then larger differences first, then in the order of the
+// pods.
 func (u *Updater) insert(one candidate) {
 	u.candidates = append(u.candidates, one)
 	for i := len(u.candidates) - 1; i > 0; i-- {
@@ -139,7 +139,7 @@ func (u *Updater) insert(one candidate) {
 	}
 }
 
-// budget counts how many of the controller's running pods a loop may disrupt.
+// budget counts the controller's running pods that a loop may disrupt.
 type budget struct {
 	configured, tolerance int
 	running, disrupted    int
@@ -205,12 +205,12 @@ func (u *Updater) choose(p *Pod, r *Recommendation, now time.Duration) verdict {
 			return evict
 		}
 		if r.Target.MilliCPU >= p.Infeasible.MilliCPU && r.Target.MemoryBytes >= p.Infeasible.MemoryBytes {
-			return keepPod // until some target is lower than the infeasible one
+			return keepPod // not again until some target is lower than the infeasible one
 		}
 	}
 	if guaranteed(p.Requests, p.Limits) != guaranteed(r.Target, r.Limits) || u.Limits && removes(p.Limits, r.Limits) {
 		if stay {
-			return keepPod // the API rejects it: a resize may neither change the QoS class nor remove a limit
+			return keepPod // the API rejects a resize that changes the QoS class or removes a limit
 		}
 		return evict
 	}
@@ -220,7 +220,7 @@ func (u *Updater) choose(p *Pod, r *Recommendation, now time.Duration) verdict {
 	return resizePod
 }
 
-// removes reports whether a limit is gone in the other limits.
+// removes reports whether others lacks a limit that limits has.
 func removes(limits, others cluster.Resources) bool {
 	return limits.MilliCPU > 0 && others.MilliCPU == 0 || limits.MemoryBytes > 0 && others.MemoryBytes == 0
 }

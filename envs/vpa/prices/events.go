@@ -1,16 +1,15 @@
 package prices
 
-// Events sums the events of one step over pods. CPU is in millicores and memory in bytes, on
-// average over the step.
+// Events sums the events of one step over pods. CPU is in millicores and memory in bytes, averaged over the step.
 type Events struct {
 	DemandCPU, ThrottledCPU, DownCPU float64 // of demand: all; refused at the limit; while the container was down
 	RequestCPU, RequestMem           float64
 	SlackCPU, SlackMem               float64 // requested and not used
 	OverCPU, OverMem                 float64 // used above the request
 	Lost                             float64 // core-seconds that OOM kills lost
-	Harm                             float64 // to neighbours, in core-hours at the prices of the pods' own
+	Harm                             float64 // to neighbours, in core-hours at the same prices
 	OOMs, Evictions, Resizes         int
-	NodeEvictions                    int // by kubelet; they count as OOM kills and as evictions too
+	NodeEvictions                    int // by kubelet; these also count as OOM kills and as evictions
 	Restarts                         int // of containers: OOM kills, evictions, and resizes with RestartContainer
 }
 

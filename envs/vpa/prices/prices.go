@@ -1,6 +1,5 @@
-// Package prices says what the events of a controller's pods cost: requests that are not used, demand that is
-// not served, and changes. Costs are in hours of the workload's mean demand, so that large and small workloads
-// compare.
+// Package prices gives the costs of the events of a controller's pods: unused requests, unserved demand, and changes.
+// Costs are in hours of the workload's mean demand, so that large and small workloads compare.
 package prices
 
 import "time"
@@ -12,7 +11,7 @@ const (
 	RiskHeavy  = "risk_heavy"  // 1, 4, 1
 )
 
-// Weights are the weights of the reward's terms. They were set before any agent was trained.
+// Weights are the weights of the reward's terms. They were fixed before the first training.
 type Weights struct{ Slack, Overrun, Change float64 }
 
 var weightings = map[string]Weights{
@@ -24,7 +23,7 @@ var weightings = map[string]Weights{
 // Prices of events, in hours of the workload's mean demand.
 const (
 	memory      = 1 / 7.5 // cores for a GiB: the ratio of Google Cloud's prices for N1 machines
-	Unmet       = 10      // of a core-hour of CPU that was not served, over one that was idle
+	Unmet       = 10      // of a core-hour of unserved CPU, over an idle one
 	OOMHours    = 1       // for an OOM kill of one pod
 	EvictHours  = 0.25    // for an eviction of one pod
 	resizeHours = 0.02    // for a resize of one pod in place
@@ -32,7 +31,7 @@ const (
 
 const gibibyte = 1 << 30
 
-// Cores returns millicores and bytes as cores, with memory at its price.
+// Cores converts millicores and bytes to cores, with memory at its price.
 func Cores(cpu, mem float64) float64 { return cpu/1000 + mem/gibibyte*memory }
 
 // leastNorm keeps the costs of an idle workload finite: a hundredth of a core.
@@ -54,13 +53,13 @@ type Ledger struct {
 	Weights  Weights
 	Norm     float64 // mean demand of all pods, in cores with memory at its price
 	Sum      Events  // since the episode began
-	Action   Costs   // of the last action; the caller sets it to zero before the next
+	Action   Costs   // of the last action; the caller resets it before the next
 	Total    Costs   // since the episode began
 	LastKill int     // step of the last OOM kill; -1 before it
 	LastMove int     // step of the last eviction or resize; -1 before it
 }
 
-// NewLedger returns a ledger with the weights of one of the names above.
+// NewLedger returns a ledger with the named weights.
 func NewLedger(weighting string) Ledger {
 	return Ledger{Weights: weightings[weighting], LastKill: -1, LastMove: -1}
 }

@@ -41,7 +41,7 @@ type Autopilot struct {
 	begun  bool
 }
 
-// model is a half-life, a margin, and what became of them.
+// model is a combination of half-life and margin, with its state.
 type model struct {
 	decayed int // index of its decayed histogram
 	margin  float64
@@ -49,14 +49,14 @@ type model struct {
 	cost    float64
 }
 
-// decayed is a histogram whose windows fade, and the best bucket by it.
+// decayed is a histogram with decaying windows, and its best bucket.
 type decayed struct {
 	keep      float64 // 1-d_m
 	fractions []float64
 	best      int
 }
 
-// NewAutopilot returns an Autopilot that has seen nothing.
+// NewAutopilot returns an Autopilot without samples.
 func NewAutopilot(c AutopilotConfig) *Autopilot {
 	a := &Autopilot{c: c, now: make([]float64, c.Buckets)}
 	for i, h := range c.HalfLives {
@@ -68,7 +68,7 @@ func NewAutopilot(c AutopilotConfig) *Autopilot {
 	return a
 }
 
-// fade returns what is left after a window of something with this half-life in windows.
+// fade returns the part that remains after a window, for a half-life in windows.
 func fade(halfLife float64) float64 { return math.Exp2(-1 / halfLife) }
 
 // Reset forgets all samples.
@@ -83,7 +83,7 @@ func (a *Autopilot) Reset() {
 	a.chosen, a.limit, a.begun = 0, 0, false
 }
 
-// bucket returns the bucket of an amount: the first whose bound is no less.
+// bucket returns the bucket of an amount: the first whose bound is at least the amount.
 func (a *Autopilot) bucket(v float64) int {
 	if v <= a.c.First {
 		return 0
@@ -152,7 +152,7 @@ func (d *decayed) add(now []float64, c *AutopilotConfig, begun bool) {
 		if begun && j != before {
 			cost += c.Change
 		}
-		if cost < least-1e-12 { // sums in other orders differ by less
+		if cost < least-1e-12 { // sums in another order differ by less
 			d.best, least = j, cost
 		}
 		below += f

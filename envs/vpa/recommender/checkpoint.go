@@ -12,7 +12,7 @@ const CheckpointVersion = "v3"
 
 const maxCheckpointWeight = 10000
 
-// ErrCheckpoint is wrapped by the errors of [State.Load].
+// ErrCheckpoint means that a checkpoint is invalid. Errors of [State.Load] wrap it.
 var ErrCheckpoint = errors.New("recommender: invalid checkpoint")
 
 // A Checkpoint is the state of a VerticalPodAutoscalerCheckpoint, in upstream's format v3. As
@@ -30,12 +30,12 @@ type Checkpoint struct {
 // A HistogramCheckpoint is a stored histogram.
 type HistogramCheckpoint struct {
 	ReferenceTimestamp time.Time      `json:"referenceTimestamp,omitzero"`
-	BucketWeights      map[int]uint32 `json:"bucketWeights,omitempty"` // relative: the heaviest has 10000; empty ones are left out
+	BucketWeights      map[int]uint32 `json:"bucketWeights,omitempty"` // relative: the heaviest has 10000; empty ones are omitted
 	TotalWeight        float64        `json:"totalWeight,omitempty"`
 }
 
-// Save returns a checkpoint of s at an instant, without the peaks of the ongoing memory intervals
-// of the containers that fed it: after a restart these intervals start again.
+// Save returns a checkpoint of s at an instant, without the peaks of the ongoing memory intervals of the containers
+// that fed it: after a restart these intervals start again.
 func (s *State) Save(now time.Duration, containers ...*Container) *Checkpoint {
 	saved := s.r.NewState(s.created)
 	saved.Merge(s)
@@ -78,9 +78,8 @@ func (h *histogram) save() HistogramCheckpoint {
 // leaves s as it was, if the checkpoint is nil, of another version, or holds a bucket, weight,
 // count or instant out of range.
 //
-// Upstream keeps a loaded state apart, and at each recommendation merges it with the samples since
-// into a new state. Adding the samples to s gives the same, except that weights are summed in
-// another order.
+// Upstream keeps a loaded state separate, and for each recommendation merges it with the later samples into a new
+// state. Adding the samples to s gives the same result, except that it sums weights in another order.
 func (s *State) Load(c *Checkpoint) error {
 	if c == nil {
 		return fmt.Errorf("%w: none", ErrCheckpoint)

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// MaxAmount is the largest amount of a resource, in millicores or bytes. An upper bound without
-// any history behind it is MaxAmount.
+// MaxAmount is the largest amount of a resource, in millicores or bytes. An upper bound without history is MaxAmount.
 const MaxAmount = int64(1e14)
 
 const (

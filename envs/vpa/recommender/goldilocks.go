@@ -1,7 +1,7 @@
 package recommender
 
-// GuaranteedFrom returns Goldilocks' requests for quality of service Guaranteed: request and
-// limit are the target that the vertical pod autoscaler gives in mode Off.
+// GuaranteedFrom returns Goldilocks' requests for quality of service Guaranteed: request and limit are the target of
+// the vertical pod autoscaler in mode Off.
 //
 // Source: github.com/FairwindsOps/goldilocks, README.md.
 func GuaranteedFrom(b Bounds) Requests { return Requests{Request: b.Target, Limit: b.Target} }

@@ -14,8 +14,7 @@ const numBuckets = 176
 // 1+bucketGrowth is rounded to a float64 before 1 is subtracted again, as upstream's is.
 var bucketGrowth = 0.05
 
-// An axis is the scale of a histogram: buckets of exponentially growing width, and how fast
-// weights decay.
+// An axis is the scale of a histogram: buckets of exponentially growing width, and the decay of weights.
 type axis struct {
 	first    float64 // width of bucket 0
 	ratio    float64
@@ -45,15 +44,15 @@ func (a *axis) bucket(value float64) int {
 // end returns the upper edge of a bucket, or the lower edge of the last.
 func (a *axis) end(bucket int) float64 { return a.start[min(bucket+1, numBuckets-1)] }
 
-// A histogram holds decaying weights of samples. Old weights do not shrink; new ones grow instead,
-// by 2 for each half-life after the reference. It sums in upstream's order and rounds as upstream
-// does on amd64, where no product and sum are fused.
+// A histogram holds decaying weights of samples. Old weights do not shrink; new ones grow instead, by a factor of 2 for
+// each half-life after the reference. It sums in upstream's order and rounds as upstream does on amd64, which fuses no
+// product with a sum.
 type histogram struct {
 	axis      *axis
 	weight    [numBuckets]float64
 	total     float64
 	low, high int           // first and last bucket that is not empty; numBuckets-1 and 0 if none is
-	reference time.Duration // instant at which a sample has the weight it is given; never at first
+	reference time.Duration // instant at which a sample has its plain weight; never at first
 }
 
 func (h *histogram) reset(a *axis) {
@@ -79,7 +78,7 @@ func (h *histogram) subtract(value, weight float64, t time.Duration) {
 	h.trim()
 }
 
-// subtract returns a-b, or 0 where that is lighter than epsilon.
+// subtract returns a-b, or 0 if that is lighter than epsilon.
 func subtract(a, b float64) float64 {
 	if a -= b; a < epsilon {
 		return 0
@@ -99,7 +98,7 @@ func (h *histogram) trim() {
 
 func (h *histogram) empty() bool { return h.weight[h.low] < epsilon }
 
-// decay returns the factor of a weight at t. It moves a reference that is too far back.
+// decay returns the factor of a weight at t. It moves a reference that is too old.
 func (h *histogram) decay(t time.Duration) float64 {
 	if h.reference == never || t > h.reference+maxDecay*h.axis.halfLife {
 		h.shift(t)
@@ -121,7 +120,7 @@ func (h *histogram) shift(t time.Duration) {
 	h.reference = t
 }
 
-// merge adds the weights of o. The older reference moves to the younger one, in h or in o.
+// merge adds the weights of o. It moves the older reference, of h or of o, to the younger one.
 func (h *histogram) merge(o *histogram) {
 	if h.reference < o.reference {
 		h.shift(o.reference)
@@ -136,8 +135,8 @@ func (h *histogram) merge(o *histogram) {
 	h.high = max(h.high, o.high)
 }
 
-// percentiles writes the buckets in which three ascending percentiles lie; the histogram must
-// not be empty. One walk finds all three, as their partial sums are the same.
+// percentiles writes the buckets of three ascending percentiles; the histogram must not be empty. One pass finds all
+// three, since they share their partial sums.
 func (h *histogram) percentiles(p *[3]float64, bucket *[3]int) {
 	var sum float64
 	k, threshold := 0, p[0]*h.total
@@ -171,7 +170,7 @@ const (
 
 func valid(t time.Duration) bool { return -century <= t && t <= century }
 
-// sub returns a-b, saturated where one of them is never.
+// sub returns a-b, saturated if one of them is never.
 func sub(a, b time.Duration) time.Duration {
 	switch {
 	case a == b:

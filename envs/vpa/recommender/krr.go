@@ -12,7 +12,7 @@ import (
 type History struct {
 	MilliCPU    [][]float64 // millicores
 	MemoryBytes [][]float64 // bytes
-	OOMLimit    float64     // highest memory limit in bytes at which a container was OOM-killed; 0 if none was, or not to be used
+	OOMLimit    float64     // highest memory limit in bytes at which a container was OOM-killed; 0 if there is none or KRR should ignore it
 }
 
 // Requests are requests and limits; a limit of 0 is none.
@@ -20,7 +20,8 @@ type Requests struct {
 	Request, Limit Amounts
 }
 
-// ErrTooFewPoints is wrapped by the errors of [KRRConfig.Simple] and [KRRConfig.SimpleLimit].
+// ErrTooFewPoints means that a history has too few points. Errors of [KRRConfig.Simple] and [KRRConfig.SimpleLimit]
+// wrap it.
 var ErrTooFewPoints = errors.New("recommender: too few points for KRR")
 
 // A KRRConfig holds the settings of Robusta KRR.
@@ -45,11 +46,10 @@ func DefaultKRRConfig() KRRConfig {
 	}
 }
 
-// Simple returns KRR's strategy simple. The CPU request is the percentile of the pod where it is
-// highest, and there is no CPU limit; the memory request and limit are the highest peak and a
-// buffer, or the limit of an OOM kill and its buffer if that is more. CPU is rounded up to
-// millicores, memory to MiB. A resource with too few points has no request, and the error wraps
-// [ErrTooFewPoints].
+// Simple returns KRR's strategy simple. The CPU request is the highest percentile of any pod, and there is no CPU
+// limit; the memory request and limit are the highest peak and a buffer, or the limit of an OOM kill and its buffer if
+// that is larger. CPU is rounded up to millicores, memory to MiB. A resource with too few points has no request, and
+// the error wraps [ErrTooFewPoints].
 //
 // Source: github.com/robusta-dev/krr, robusta_krr/strategies/simple.py and core/runner.py.
 func (c KRRConfig) Simple(h *History) (Requests, error) {

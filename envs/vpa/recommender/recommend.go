@@ -15,7 +15,7 @@ type Amounts struct {
 // String returns, for example, "250m 262144000B".
 func (a Amounts) String() string { return fmt.Sprintf("%dm %dB", a.MilliCPU, a.MemoryBytes) }
 
-// Bounds are the recommended requests, and the range in which the updater leaves requests alone.
+// Bounds are the recommended requests, and the range in which the updater does not change requests.
 type Bounds struct {
 	Lower  Amounts `json:"lower"`
 	Target Amounts `json:"target"`
@@ -68,7 +68,7 @@ func (e *estimator) base(h *histogram, out *[3]int64) {
 // finish widens the bounds by the confidence in the history, raises all three to the minimum and
 // rounds them.
 func (e *estimator) finish(s *State, base *[3]int64) (lower, target, upper int64) {
-	// The history in confidence intervals, by its length and by its samples at one a minute.
+	// The history in confidence intervals, by its length and by its number of samples, one a minute.
 	confidence := math.Min(
 		float64(sub(s.last, s.first))/float64(e.interval),
 		float64(s.samples)/e.interval.Minutes())
@@ -107,9 +107,8 @@ type Policy struct {
 	IntegerCPU             bool    // whole cores (the annotation …_integerCPU)
 }
 
-// Apply applies the policy to a recommendation: CPU in whole cores, rounded up, in all of it;
-// then target and bounds, not the uncapped target, at least the minimum, then at most the
-// maximum.
+// Apply applies the policy to a recommendation. It rounds all CPU amounts up to whole cores; then it raises target and
+// bounds, but not the uncapped target, to the minimum and lowers them to the maximum.
 func (p *Policy) Apply(rec *Recommendation) {
 	if p.IntegerCPU {
 		for _, a := range []*Amounts{&rec.Lower, &rec.Target, &rec.Upper, &rec.UncappedTarget} {

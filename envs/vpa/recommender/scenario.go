@@ -15,15 +15,14 @@ type Scenario struct {
 	Name   string
 	Start  time.Duration // since the Unix epoch
 	Step   time.Duration
-	Points []int         // numbers of samples after which a recommendation is of interest, ascending
-	OOMs   map[int]int64 // memory request at an OOM kill, by index of the sample that it follows
+	Points []int         // ascending numbers of samples with a recommendation to record
+	OOMs   map[int]int64 // memory request at an OOM kill, by index of the sample before it
 
-	trace func() func(i int) (milli, bytes int64) // a new trace, whose samples are asked for in order
+	trace func() func(i int) (milli, bytes int64) // a new trace, called for its samples in order
 }
 
-// Scenarios returns the eight traces of the golden recommendations: idle, alternating, with a
-// step up or down, pseudo-random, with an OOM kill, and of 130 days, which crosses the point at
-// which weights are scaled down.
+// Scenarios returns the eight traces of the golden recommendations: idle, alternating, with a step up or down,
+// pseudo-random, with an OOM kill, and of 130 days, after which weights are scaled down.
 func Scenarios() []Scenario {
 	lowHigh := func() func(int) (int64, int64) {
 		return func(i int) (int64, int64) {
@@ -95,7 +94,7 @@ type Row struct {
 // Equal reports whether the row has the expected values; without them, it is true.
 func (r *Row) Equal() bool { return r.Expected == nil || *r.Expected == r.Bounds }
 
-// Run plays the scenario and calls row after each of its points.
+// Run runs the scenario and calls row after each of its points.
 func (s *Scenario) Run(r *Recommender, row func(Row)) {
 	state := r.NewState(s.Start)
 	var c Container
@@ -107,7 +106,7 @@ func (s *Scenario) Run(r *Recommender, row func(Row)) {
 		c.AddCPU(state, t, milli)
 		c.AddMemory(state, t, bytes)
 		if request, ok := s.OOMs[i]; ok {
-			c.RecordOOM(state, t, request) // never too old: it is at the last sample
+			c.RecordOOM(state, t, request) // never too old, since it is at the last sample
 		}
 		if slices.Contains(s.Points, i+1) {
 			state.Recommend(&rec)
@@ -116,9 +115,9 @@ func (s *Scenario) Run(r *Recommender, row func(Row)) {
 	}
 }
 
-// Reproduce runs every scenario with the default configuration. If golden is not nil, the
-// expected values are read from it; the format is that of golden_recommender.json. It returns
-// an error if golden is malformed or its rows are not those of the scenarios.
+// Reproduce runs every scenario with the default configuration. If golden is not nil, Reproduce reads the expected
+// values from it, in the format of golden_recommender.json. It returns an error if golden is malformed or its rows are
+// not those of the scenarios.
 func Reproduce(golden io.Reader) ([]Row, error) {
 	r, err := New(DefaultConfig())
 	if err != nil {

@@ -13,8 +13,7 @@ type Recommender struct {
 	cpu, memory estimator
 }
 
-// New returns a recommender. It returns an error if a field of the configuration is out of its
-// range.
+// New returns a recommender, or an error if a field of the configuration is out of range.
 func New(config Config) (*Recommender, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -47,14 +46,14 @@ type State struct {
 	memoryBounds [3]int64
 }
 
-// NewState returns an empty state, created at an instant that matters to [State.Expired] only.
+// NewState returns an empty state; the instant of its creation matters only to [State.Expired].
 func (r *Recommender) NewState(created time.Duration) *State {
 	s := new(State)
 	s.Reset(r, created)
 	return s
 }
 
-// Reset empties s and gives it to a recommender.
+// Reset empties s and sets its recommender.
 func (s *State) Reset(r *Recommender, created time.Duration) {
 	s.r = r
 	s.cpu.reset(&r.cpu.axis)
@@ -67,8 +66,8 @@ func (s *State) Reset(r *Recommender, created time.Duration) {
 // Samples returns the number of CPU samples.
 func (s *State) Samples() int { return s.samples }
 
-// Expired reports whether the recommender would forget the state at an instant: 8 memory
-// intervals after its last CPU sample, or after its creation if it has none.
+// Expired reports whether the recommender would drop the state at an instant: 8 memory intervals after its last CPU
+// sample, or after its creation if it has none.
 func (s *State) Expired(now time.Duration) bool {
 	from := s.last
 	if s.samples == 0 {
@@ -91,8 +90,8 @@ func (s *State) Merge(o *State) {
 	s.samples += o.samples
 }
 
-// A Container holds the recommender's state of one container of one pod besides its usage
-// history: upstream's ContainerState. Its zero value is a new container.
+// A Container holds the recommender's state of one container of one pod beside its usage history: upstream's
+// ContainerState. Its zero value is a new container.
 type Container struct {
 	lastCPU, lastMemory time.Duration
 	hasCPU, hasMemory   bool
@@ -131,9 +130,8 @@ var (
 	ErrInvalidOOM = errors.New("recommender: instant of an OOM kill or memory request out of range")
 )
 
-// RecordOOM records an OOM kill at t of the container that then had a memory request in bytes
-// (0: none). It returns [ErrOldOOM] or [ErrInvalidOOM] and records nothing if the kill is too
-// old, or t or the request out of range.
+// RecordOOM records an OOM kill at t of the container, whose memory request was request bytes (0: none). It returns
+// [ErrOldOOM] or [ErrInvalidOOM] and records nothing if the kill is too old, or t or the request out of range.
 func (c *Container) RecordOOM(s *State, t time.Duration, request int64) error {
 	config := &s.r.config
 	if !valid(t) || request > math.MaxInt64/2 {
@@ -178,8 +176,8 @@ func (c *Container) addMemory(s *State, t time.Duration, bytes int64, peak *int6
 	return true
 }
 
-// amount truncates x to an amount from 0 to [MaxAmount]. NaN is 0: upstream converts it to a number
-// that its minimum then replaces.
+// amount truncates x to an amount from 0 to [MaxAmount]. NaN becomes 0: upstream converts it to a number that its
+// minimum then replaces.
 func amount(x float64) int64 {
 	switch {
 	case x > float64(MaxAmount):

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrUsage is wrapped by the errors about a usage file's content.
+// ErrUsage means that the content of a usage file is invalid. Errors wrap it.
 var ErrUsage = errors.New("recommender: usage file")
 
 // A Usage is a row of a usage file: the usage of a container at an instant.
@@ -20,7 +20,7 @@ type Usage struct {
 	Time        time.Duration // since the Unix epoch, or any other start
 	MilliCPU    int64
 	MemoryBytes int64
-	OOM         bool  // it was then OOM-killed
+	OOM         bool  // it was OOM-killed then
 	OOMRequest  int64 // with this memory request in bytes
 }
 
@@ -32,10 +32,10 @@ const (
 	columnOOM  = "oom_request_b"
 )
 
-// A UsageReader reads usage from CSV. The first line names the columns, in any order: time_s
-// (seconds), cpu_m (millicores), mem_b (bytes), and if there are OOM kills oom_request_b, the
-// memory request in bytes of a container killed after this sample, else empty or 0. Fractions
-// of a millicore or byte are rounded up, as the metrics API rounds them.
+// A UsageReader reads usage from CSV. The first line names the columns, in any order: time_s (seconds), cpu_m
+// (millicores), mem_b (bytes), and, if there are OOM kills, oom_request_b, the memory request in bytes of a container
+// killed after this sample, otherwise empty or 0. It rounds fractions of a millicore or byte up, as the metrics API
+// does.
 type UsageReader struct {
 	csv                 *csv.Reader
 	time, cpu, mem, oom int // columns; oom is -1 if there is none
@@ -77,9 +77,8 @@ func NewUsageReader(r io.Reader) (*UsageReader, error) {
 	return u, nil
 }
 
-// Read reads the next row. It returns io.EOF after the last, and an error that wraps [ErrUsage]
-// and names line and column if a field is missing, no finite number, negative, too large, or a
-// time less than the one before.
+// Read reads the next row. It returns io.EOF after the last. Its error wraps [ErrUsage] and names line and column if a
+// field is missing, not a finite number, negative, too large, or an earlier time than that of the previous row.
 func (u *UsageReader) Read(row *Usage) error {
 	record, err := u.csv.Read()
 	if err == io.EOF {
@@ -139,8 +138,8 @@ func (u *UsageReader) errorf(i int, column, format string, args ...any) error {
 	return fmt.Errorf("%w: line %d, column %s: %s", ErrUsage, line, column, fmt.Sprintf(format, args...))
 }
 
-// Replay feeds a usage file to r and calls each with the recommendation at intervals of every
-// samples. It returns the first error of reading or of each.
+// Replay feeds a usage file to r and calls each with the recommendation after every samples. It returns the first error
+// of reading or of each.
 func Replay(r *Recommender, file io.Reader, every int, each func(samples int, b Bounds) error) error {
 	if every < 1 {
 		return fmt.Errorf("recommender: every %d samples, want at least 1", every)
@@ -159,7 +158,7 @@ func Replay(r *Recommender, file io.Reader, every int, each func(samples int, b 
 		} else if err != nil {
 			return err
 		}
-		c.AddCPU(state, row.Time, row.MilliCPU) // refuses repeated times only
+		c.AddCPU(state, row.Time, row.MilliCPU) // fails only for repeated times
 		c.AddMemory(state, row.Time, row.MemoryBytes)
 		if row.OOM {
 			if err := c.RecordOOM(state, row.Time, row.OOMRequest); err != nil {

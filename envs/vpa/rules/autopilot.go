@@ -27,13 +27,13 @@ type Autopilot struct {
 	MemoryFactor float64 `opt:"memory_factor" valid:"1,1000" doc:"factor of the memory limit" range:"1,3"`
 }
 
-// defaultAutopilot weighs an overrun of CPU like the reward's equal weights do, and has the paper's hard
-// limit of memory.
+// defaultAutopilot weighs an overrun of CPU like the reward's equal weights do, and treats memory as the paper's hard
+// limit.
 var defaultAutopilot = Autopilot{CPU: 10, Memory: 100, Change: 0.3, Fast: 3, Slow: 8, Margin: 0.1,
 	CPULimit: LimitFactor, CPUFactor: 2, MemoryLimit: LimitFactor, MemoryFactor: 1.2}
 
-// Windows and buckets of the ensembles: 5 minutes, and 5 % from 1 m and 1 MiB to more than 2000 cores and
-// 2 TiB.
+// Windows and buckets of the ensembles: 5 minutes, and steps of 5 % from 1 m and 1 MiB to more than 2000 cores and 2
+// TiB.
 const (
 	autopilotWindow  = 5 * time.Minute
 	autopilotRatio   = 1.05
@@ -46,7 +46,7 @@ type ensembles struct {
 	p       *Autopilot
 	cpu     *upstream.Autopilot
 	memory  *upstream.Autopilot
-	next    int // first sample of metrics that has not been seen
+	next    int // first sample of metrics that was not yet used
 	scratch []float64
 	latest  pods.Recommendation
 }
@@ -64,8 +64,8 @@ func newEnsembles(p *Autopilot) *ensembles {
 	return &ensembles{p: p, cpu: one(p.CPU, 1), memory: one(p.Memory, mebibyte)}
 }
 
-// recommend adds the windows that are complete, with a killed container's memory raised by a fifth, as upstream
-// does, and returns a recommendation if there are any.
+// recommend adds the complete windows, with a killed container's memory raised by a fifth, as upstream does, and
+// returns a recommendation if there are any.
 func (e *ensembles) recommend(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
 	if first {
 		e.cpu.Reset()
@@ -127,6 +127,6 @@ func autopilotBaseline(name string, follow Follow) envs.Baseline {
 	})
 }
 
-// tunedAutopilot are the parameters of autopilot_tuned where pods share their node.
+// tunedAutopilot are the parameters of autopilot_tuned for pods that share their node.
 var tunedAutopilot = map[string]any{"cpu_overrun": 1.123, "memory_overrun": 42.51, "change": 0.01814, "fast_h": 0.5358, "slow_factor": 1.034,
 	"margin": 0.1793, "cpu_factor": 3.576, "memory_factor": 1.802}

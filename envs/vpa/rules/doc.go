@@ -1,4 +1,4 @@
-// Package rules recommends what pods request without learning: by quantiles of their usage, by the recommenders of
-// other projects, and, for bounds, with knowledge of the future. The environments of vertical pod autoscaling have the
+// Package rules recommends the requests of pods without learning: by quantiles of their usage, by the recommenders of
+// other projects, and, as bounds, with knowledge of the future. The environments of vertical pod autoscaling use the
 // rules as baselines.
 package rules

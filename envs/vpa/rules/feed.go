@@ -17,9 +17,9 @@ type Feed struct {
 	r          *upstream.Recommender
 	state      *upstream.State
 	containers []upstream.Container
-	pods       []int32 // in the cluster, by place: a new pod is a new container
+	pods       []int32 // by place; a new pod is a new container
 	rec        upstream.Recommendation
-	Latest     pods.Recommendation // returned last by Recommend
+	Latest     pods.Recommendation // last result of Recommend
 }
 
 // NewFeed returns a feed of upstream's recommender with its defaults.
@@ -58,7 +58,7 @@ func (f *Feed) sample(v *View) {
 		c.AddCPU(f.state, now, p.Used.MilliCPU)
 		c.AddMemory(f.state, now, p.Used.MemoryBytes)
 		if p.OOM {
-			_ = c.RecordOOM(f.state, now, p.Requests.MemoryBytes) // cannot fail: it is of now, and the request in range
+			_ = c.RecordOOM(f.state, now, p.Requests.MemoryBytes) // cannot fail: the kill is recent, and the request in range
 		}
 	}
 }

@@ -30,10 +30,9 @@ func HindsightMax(_ context.Context, v *View, first bool) (pods.Recommendation, 
 // hindsightGrid is the number of amounts that hindsightStatic tries.
 const hindsightGrid = 400
 
-// hindsightStatic tries constant requests from a hundredth of the largest demand to all of it:
-// the CPU with the least cost, and the memory with the least cost among those whose limit holds the
-// largest demand. It counts the demand of all pods and ignores the time that the change to these
-// requests takes.
+// hindsightStatic tries constant requests from a hundredth of the largest demand to all of it: the CPU with the least
+// cost, and the memory with the least cost among those whose limit holds the largest demand. It counts the demand of
+// all pods and ignores the duration of the change to these requests.
 func hindsightStatic(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
 	if !first {
 		return pods.Recommendation{}, false

@@ -10,12 +10,12 @@ import (
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
-// krrHistory is how far back KRR looks.
+// krrHistory is the length of the history that KRR uses.
 const krrHistory = 14 * 24 * time.Hour
 
-// krr follows a strategy of KRR with its defaults. Its report is applied each hour, as far as it
-// differs by more than the band of [pods.Banded]; applying every change would evict a pod each hour.
-// Below KRR's least number of points nothing is recommended.
+// krr follows a strategy of KRR with its defaults. It applies the report each hour if it differs by more than the band
+// of [pods.Banded]; applying every change would evict a pod each hour. It recommends nothing with fewer points than KRR
+// needs.
 func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests, error)) Rule {
 	config := upstream.DefaultKRRConfig()
 	var h upstream.History
@@ -27,7 +27,7 @@ func krr(strategy func(upstream.KRRConfig, *upstream.History) (upstream.Requests
 		if first {
 			h = upstream.History{MilliCPU: make([][]float64, len(v.Pods)), MemoryBytes: make([][]float64, len(v.Pods))}
 		}
-		for len(h.MilliCPU) < len(v.Pods) { // pods that run elsewhere come and go
+		for len(h.MilliCPU) < len(v.Pods) { // the pods of a live task may change
 			h.MilliCPU, h.MemoryBytes = append(h.MilliCPU, nil), append(h.MemoryBytes, nil)
 		}
 		h.MilliCPU, h.MemoryBytes = h.MilliCPU[:len(v.Pods)], h.MemoryBytes[:len(v.Pods)]

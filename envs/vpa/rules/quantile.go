@@ -18,7 +18,7 @@ const (
 	LimitNone    = "none"
 	LimitRequest = "request" // equal to the request
 	LimitFactor  = "factor"  // the request times a factor
-	LimitPeak    = "peak"    // the window's peak times a factor, or the request if that is more
+	LimitPeak    = "peak"    // the window's peak times a factor, at least the request
 )
 
 // Quantile are the parameters of the baseline quantile: requests are percentiles of the usage in a window,
@@ -46,7 +46,7 @@ var defaultQuantile = Quantile{CPU: 0.9, CPUMargin: 1.15, Memory: 1, MemoryMargi
 type QuantileRule struct {
 	Quantile
 	floor   float64 // least memory
-	until   int     // step from which floor no longer applies
+	until   int     // step after which floor no longer applies
 	scratch []float64
 }
 
@@ -68,8 +68,7 @@ func quantileBaseline(name string, follow Follow) envs.Baseline {
 	})
 }
 
-// Recommend returns a recommendation at an episode's first decision, then each period and after each
-// kill.
+// Recommend returns a recommendation at an episode's first decision, then in each period and after each kill.
 func (q *QuantileRule) Recommend(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
 	if first {
 		q.floor, q.until = 0, 0
@@ -107,7 +106,7 @@ func (q *QuantileRule) noteKills(v *View) (killed bool) {
 	return killed
 }
 
-// limitOf returns the limit of a resource by its mode, 0 for none.
+// limitOf returns the limit of a resource by its mode; 0 for none.
 func limitOf(mode string, factor, request, peak float64) int64 {
 	switch mode {
 	case LimitRequest:
@@ -120,8 +119,8 @@ func limitOf(mode string, factor, request, peak float64) int64 {
 	return 0
 }
 
-// tunedAlone and TunedShared are the parameters of quantile_tuned, where the pods have their node to themselves and where
-// they share it. Residual actions correct TunedShared, so that other values are another environment.
+// tunedAlone and TunedShared are the parameters of quantile_tuned, for pods with their node to themselves and for pods
+// that share it. Residual actions correct TunedShared; other values would make another environment.
 var (
 	tunedAlone = Quantile{CPU: 0.5, CPUMargin: 1, Memory: 0.5, MemoryMargin: 1, Window: 24, Period: 1440, Band: 0,
 		CPULimit: LimitNone, CPUFactor: 2, MemoryLimit: LimitNone, MemoryFactor: 1.2, Bump: 1.2}
@@ -134,7 +133,7 @@ const (
 	tunedSharedDoc = "quantile with parameters searched on training episodes; `trainer tune --baseline quantile:cpu_limit=peak,memory_limit=peak,cpu_margin=1,memory=1,bump=1.2 -n 12000000` began it."
 )
 
-// values returns the parameters as a name of a baseline gives them.
+// values returns the parameters in the form that a baseline's name gives them.
 func (q *Quantile) values() map[string]any {
 	values := map[string]any{}
 	for _, o := range envs.DescribeOptions(q) {

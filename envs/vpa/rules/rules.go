@@ -13,20 +13,20 @@ import (
 
 const mebibyte = 1 << 20
 
-// checkEvery is the number of samples between looks at a context.
+// checkEvery is the number of samples between checks of the context.
 const checkEvery = 1 << 12
 
-// View shows a rule the pods that it recommends for, after the last step.
+// View shows a rule its pods after the last step.
 type View struct {
-	Step      int           // executed
+	Step      int           // executed steps
 	Interval  time.Duration // of a step
-	Instant   time.Duration // of the last sample, since the first one began
+	Instant   time.Duration // of the last sample, since the beginning of the first one
 	Pods      []pods.Pod
-	Seen      []cluster.Resources // usage, largest of all pods: the history's, then each step's
+	Seen      []cluster.Resources // usage, the largest of all pods: of the history, then of each step
 	Admission *pods.Admission
-	Running   *Running // the cluster whose pods these are; nil in an episode
+	Running   *Running // the cluster of a live task's pods; nil in an episode
 
-	// Of an episode.
+	// Only in an episode.
 	Past    []cluster.Resources // demand before it
 	Coming  []cluster.Resources // demand of all of its steps, for oracles
 	Shares  []float64           // of the demand, for each pod
@@ -43,11 +43,11 @@ func (v *View) tail(d time.Duration) []cluster.Resources {
 	return v.Seen[max(0, len(v.Seen)-v.stepsIn(d)):]
 }
 
-// A Rule returns a recommendation at each step, or false to keep its last one. first is true
-// at an episode's first decision. When ctx ends it returns early, and its result is not used.
+// A Rule returns a recommendation at each step, or false to keep its last one. first is true at an episode's first
+// decision. When ctx ends, it returns early, and its result is invalid.
 type Rule func(ctx context.Context, v *View, first bool) (pods.Recommendation, bool)
 
-// Follow makes the policies by which an environment follows a rule.
+// Follow makes policies of an environment that follow a rule.
 type Follow func(newRule func() Rule) func(envs.Task) (envs.Policy, error)
 
 // named is a rule under the name of its baseline.
@@ -79,7 +79,7 @@ var plain = []named{
 		func() Rule { return hindsightStatic }},
 }
 
-// Plain returns the rules without parameters as baselines; the first keeps the requests of the start.
+// Plain returns the rules without parameters as baselines; the first keeps the initial requests.
 func Plain(follow Follow) []envs.Baseline {
 	all := make([]envs.Baseline, len(plain))
 	for i, r := range plain {
@@ -88,21 +88,21 @@ func Plain(follow Follow) []envs.Baseline {
 	return all
 }
 
-// Alone returns the rules with parameters as baselines where pods have their node to themselves. Their names
-// end in suffix.
+// Alone returns the rules with parameters as baselines, for pods with their node to themselves. Their names end in
+// suffix.
 func Alone(follow Follow, suffix string) []envs.Baseline {
 	q := quantileBaseline("quantile"+suffix, follow)
 	return []envs.Baseline{q, q.Tuned("quantile_tuned"+suffix, tunedAloneDoc, tunedAlone.values()), autopilotBaseline("autopilot"+suffix, follow)}
 }
 
-// Shared returns the rules with parameters as baselines where pods share their node.
+// Shared returns the rules with parameters as baselines, for pods that share their node.
 func Shared(follow Follow) []envs.Baseline {
 	q, a := quantileBaseline("quantile", follow), autopilotBaseline("autopilot", follow)
 	return []envs.Baseline{q, q.Tuned("quantile_tuned", tunedSharedDoc, TunedShared.values()), a,
 		a.Tuned("autopilot_tuned", "autopilot with parameters that `trainer tune` found on training episodes.", tunedAutopilot)}
 }
 
-// Bytes estimates what a rule remembers of an episode of n pods: histograms, and KRR's samples of each pod.
+// Bytes estimates the memory of a rule in an episode of n pods: histograms, and KRR's samples of each pod.
 func Bytes(n, samples int, interval time.Duration) int64 {
 	const histograms = 64 << 10
 	return histograms + 16*int64(n)*int64(min(samples, stepsIn(krrHistory, interval)))

@@ -7,10 +7,10 @@ import (
 	upstream "github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
-// Running is a cluster that has run before rules recommend for its pods. Upstream's recommender resumes there.
+// Running describes a cluster that ran before rules recommend for its pods. Upstream's recommender resumes there.
 type Running struct {
 	IDs        []string // of the pods, by place
-	Containers int      // of a pod, which share the least that upstream's recommender gives
+	Containers int      // number of containers of a pod, which share upstream's minimum recommendation
 
 	feed     *Feed // in use; nil if upstream's recommender is not
 	restored *upstream.Checkpoint
@@ -19,9 +19,9 @@ type Running struct {
 
 // A Sample is the usage of the container of a pod at an instant before the first decision.
 type Sample struct {
-	Pod    string // its ID; a pod that is gone has any other
+	Pod    string // ID of the pod; any other ID for a terminated pod
 	At     time.Time
-	Memory bool  // Amount is in bytes, else in millicores
+	Memory bool  // Amount is in bytes, otherwise in millicores
 	Amount int64 // used
 }
 
@@ -34,7 +34,7 @@ func (r *Running) Restore(c *upstream.Checkpoint) error {
 	return nil
 }
 
-// Recall gives upstream's recommender, if it is used, samples from before the first decision, those of a pod in the order
+// Recall gives upstream's recommender, if it is used, samples from before the first decision, for each pod in the order
 // of time.
 func (r *Running) Recall(samples []Sample) { r.recalled = samples }
 
@@ -50,22 +50,23 @@ func (r *Running) Checkpoint(now time.Duration) *upstream.Checkpoint {
 	return r.feed.state.Save(now, containers...)
 }
 
-// begin makes f the feed in use, and divides upstream's minimum by the number of containers of a pod.
+// begin sets the feed in use to f, and divides upstream's minimum by the number of containers of a pod.
 func (r *Running) begin(f *Feed) {
 	r.feed = f
 	c := upstream.DefaultConfig()
 	c.Containers = r.Containers
 	recommender, err := upstream.New(c)
 	if err != nil {
-		panic(err) // the task that sets Containers checks it, and all else is a default
+		panic(err) // the setter of Containers checks it, and everything else is a default
 	}
 	f.r = recommender
 }
 
-// resume loads into f what was restored and recalled. A pod that is still there keeps its window of memory.
+// resume loads the restored checkpoint and the recalled samples into f. A pod that still exists keeps its window of
+// memory.
 func (r *Running) resume(f *Feed) {
 	if r.restored != nil {
-		_ = f.state.Load(r.restored) // Restore has tried it
+		_ = f.state.Load(r.restored) // Restore has checked it
 	}
 	gone := map[string]*upstream.Container{}
 	for _, s := range r.recalled {

@@ -18,7 +18,7 @@ func Upstream() Rule {
 	}
 }
 
-// goldilocks sets requests and limits once a day, as an operator does who reads its report.
+// goldilocks sets requests and limits once a day, like an operator who reads its report.
 func goldilocks(from func(upstream.Bounds) upstream.Requests) Rule {
 	f := NewFeed()
 	return func(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {

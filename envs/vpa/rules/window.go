@@ -9,17 +9,16 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
-// static keeps the requests of the start.
+// static keeps the initial requests.
 func static(_ context.Context, v *View, _ bool) (pods.Recommendation, bool) {
 	return pods.Constant(v.Admission.Initial), true
 }
 
-// Margin is that of rules over what they have seen.
+// Margin is the margin of rules over observed usage.
 const Margin = 1.15
 
-// hourly returns a rule that calls ask at the first step, once an hour and after an OOM kill.
-// For a day after a kill, its memory target is no less than upstream's bump: the larger of 1.2 times
-// the limit and the limit plus 100 MiB.
+// hourly returns a rule that calls ask at the first step, once an hour and after an OOM kill. For a day after a kill,
+// its memory target is at least upstream's bump: the larger of 1.2 times the limit and the limit plus 100 MiB.
 func hourly(ask func(ctx context.Context, v *View, scratch *[]float64) pods.Recommendation) Rule {
 	var scratch []float64
 	floor, until := 0.0, 0
@@ -55,7 +54,7 @@ func movingWindow(ctx context.Context, v *View, scratch *[]float64) pods.Recomme
 	return pods.Banded(Margin*metrics.CPUQuantile(ctx, seen, 0.95, scratch), Margin*peakMemory(seen))
 }
 
-// seasonalNaive falls back to the last hour where there is no day of history.
+// seasonalNaive falls back to the last hour while the history is shorter than a day.
 func seasonalNaive(_ context.Context, v *View, _ *[]float64) pods.Recommendation {
 	day, hour := v.stepsIn(24*time.Hour), v.stepsIn(time.Hour)
 	from := len(v.Seen) - day

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// Draw draws the parameters of a workload of the given type, with n samples at an interval of
-// the given seconds. Sizes are log-uniform: CPU from 100 m to 4 cores, memory from 256 MiB to
-// 8 GiB. Types named after traces follow statistics published of them: see README.md.
+// Draw draws the parameters of a workload of the given type, with n samples at an interval in seconds. Sizes are
+// log-uniform: CPU from 100 m to 4 cores, memory from 256 MiB to 8 GiB. Types named after traces follow published
+// statistics of these: see README.md.
 func Draw(kind string, n int, interval float64, rng *rand.Rand) Config {
 	c := Config{Type: kind, Timesteps: n, TimeInterval: interval}
 	size := Amounts{Memory: logUniform(rng, 256, 8192), CPU: logUniform(rng, 100, 4000)}
@@ -42,7 +42,7 @@ func logUniform(rng *rand.Rand, low, high float64) float64 {
 	return low * math.Exp(rng.Float64()*math.Log(high/low))
 }
 
-// pareto draws from a Pareto distribution of index alpha from low on, cut off at high.
+// pareto draws from a Pareto distribution with index alpha, from low on, truncated at high.
 func pareto(rng *rand.Rand, alpha, low, high float64) float64 {
 	cut := 1 - math.Pow(low/high, alpha) // probability of less than high
 	return low / math.Pow(1-cut*rng.Float64(), 1/alpha)
@@ -81,10 +81,9 @@ func drawLaw(kind string, rng *rand.Rand) Law {
 	}
 	switch kind {
 	case Azure:
-		// Cortez et al.: 60 % of VMs use less than 20 % of their CPU on average, 40 % have a
-		// 95th percentile below 50 %: mean utilisation is log-normal with median 14 %, whose
-		// logarithm has a standard deviation of 1.2, cut off at 90 %. Interactive ones have a
-		// daily wave.
+		// Cortez et al.: 60 % of VMs use less than 20 % of their CPU on average, 40 % have a 95th percentile below 50
+		// %: mean utilisation is log-normal with median 14 %, whose logarithm has a standard deviation of 1.2,
+		// truncated at 90 %. Interactive ones have a daily wave.
 		cores := pick(rng, azureCores, azureWeights)
 		l.CPU = 1000 * cores * min(0.14*math.Exp(1.2*rng.NormFloat64()), 0.9)
 		l.Memory = 1024 * cores * pick(rng, azureGiB, azureGiBW) * uniform(rng, 0.3, 0.8)
@@ -95,8 +94,8 @@ func drawLaw(kind string, rng *rand.Rand) Law {
 		l.BurstRate, l.BurstFactor, l.BurstLength = uniform(rng, 0.02, 0.3), uniform(rng, 1.5, 4), logUniform(rng, 300, 1800)
 		l.MemoryNoise, l.Coupling = 0.02, uniform(rng, 0, 0.2)
 	case Alibaba:
-		// Jiang et al.: containers' CPU has a daily cycle, and their memory is about constant.
-		// Online services mostly ask for 4 to 8 cores and use little of them.
+		// Jiang et al.: containers' CPU has a daily cycle, and their memory is about constant. Online services mostly
+		// request 4 to 8 cores and use little of them.
 		cores := pick(rng, []float64{1, 2, 4, 8, 16}, []float64{0.05, 0.1, 0.5, 0.3, 0.05})
 		l.CPU = 1000 * cores * min(logUniform(rng, 0.02, 0.4), 0.6)
 		l.Memory = 1024 * cores * uniform(rng, 1, 2) * uniform(rng, 0.7, 0.95)
@@ -105,8 +104,8 @@ func drawLaw(kind string, rng *rand.Rand) Law {
 		l.BurstRate, l.BurstFactor, l.BurstLength = uniform(rng, 0, 0.1), uniform(rng, 1.3, 2.5), 120
 		l.MemoryNoise = uniform(rng, 0.002, 0.01)
 	case Borg:
-		// Tirmazi et al.: usage is extremely heavy-tailed, Pareto with an index of about 0.7.
-		// Long-running jobs follow the day a little; batch work comes in phases.
+		// Tirmazi et al.: usage is extremely heavy-tailed, Pareto with an index of about 0.7. Long-running jobs have a
+		// slight daily cycle; batch work comes in phases.
 		l.CPU = pareto(rng, 0.7, 50, 16000)
 		l.Memory = pareto(rng, 0.72, 128, 32768)
 		l.Walk, l.Noise, l.Fade = uniform(rng, 0, 0.4), uniform(rng, 0.1, 0.4), logUniform(rng, 300, 3600)
@@ -117,8 +116,7 @@ func drawLaw(kind string, rng *rand.Rand) Law {
 			l.Daily = uniform(rng, 0.1, 0.4)
 		}
 	case Arabesque:
-		// Pods of workflows: short phases of very different usage, and mostly far below the
-		// request.
+		// Pods of workflows: short phases of very different usage, mostly far below the request.
 		l.PhaseLength, l.PhaseLow = logUniform(rng, 600, 3*3600), uniform(rng, 0.05, 0.3)
 		l.Noise, l.Fade = uniform(rng, 0.1, 0.3), 600
 		l.MemoryNoise, l.Coupling = 0.03, uniform(rng, 0.3, 0.8)

@@ -32,10 +32,10 @@ func Formats() []string {
 	return []string{FormatCSV, FormatArabesque, FormatAzure, FormatAlibaba, FormatBorg, FormatPrometheus, FormatPodMetrics, FormatTop}
 }
 
-// ReadFiles reads a file, or all files of a folder and its subfolders, gzipped or not. An empty
-// format chooses the format by the names of the files: *vmtable* is Azure, *container_meta* Alibaba,
-// *instance_usage* Borg, *arabesque* the earlier project's dump, *.csv plain CSV, *.jsonl
-// PodMetrics, *top* kubectl top, and *.json PodMetrics if the first file begins so, or else Prometheus.
+// ReadFiles reads a file, or all files of a folder and its subfolders, gzipped or not. With an empty format, the names
+// of the files select the format: *vmtable* is Azure, *container_meta* Alibaba, *instance_usage* Borg, *arabesque* the
+// earlier project's dump, *.csv plain CSV, *.jsonl PodMetrics, *top* kubectl top, and *.json PodMetrics if the first
+// file begins so, otherwise Prometheus.
 //
 //	csv         *.csv, each with a container.json beside it or not
 //	arabesque   *.csv
@@ -43,8 +43,8 @@ func Formats() []string {
 //	alibaba     *container_meta*.csv and *container_usage*.csv
 //	borg        *instance_usage*.json
 //	prometheus  *.json: the replies to one or two queries
-//	podmetrics  *.json and *.jsonl: what metrics-server's API gives, or `trainer vpa record` has kept
-//	top         *top*, or else *.txt: what `kubectl top pod` prints, with times
+//	podmetrics  *.json and *.jsonl: output of metrics-server's API or of `trainer vpa record`
+//	top         *top*, or else *.txt: output of `kubectl top pod`, with times
 func ReadFiles(path, format string, g Grid) ([]Series, Report, error) {
 	names, err := list(path)
 	if err != nil {
@@ -199,8 +199,8 @@ func (o *opener) pair(path string, names []string, one, many string) (input, []i
 	return ins[0], ins[1:], nil
 }
 
-// ContainerFile is the name of a file beside a CSV file that holds the requests and limits of its
-// containers: a [Container] as JSON.
+// ContainerFile is the name of a file beside a CSV file with the requests and limits of its containers: a [Container]
+// as JSON.
 const ContainerFile = "container.json"
 
 // addContainer sets requests and limits from the file at path if it is among names.
@@ -222,7 +222,7 @@ func addContainer(path string, names []string, series []Series) error {
 	return nil
 }
 
-// readEach reads CSV files one by one. A pod may appear in one file only.
+// readEach reads CSV files one by one. A pod may appear in only one file.
 func readEach(o *opener, names []string, format string, g Grid) ([]Series, Report, error) {
 	read := ReadCSV
 	if format == FormatArabesque {

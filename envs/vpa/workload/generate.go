@@ -34,7 +34,7 @@ func Types() []string {
 	return []string{Constant, LowHigh, Sinusoidal, Step, RandomWalk, Azure, Alibaba, Borg, Arabesque}
 }
 
-// Amounts are an amount of each resource in the units of a [Config].
+// Amounts holds an amount of each resource in the units of a [Config].
 type Amounts struct {
 	Memory float64 `json:"memory"` // MiB
 	CPU    float64 `json:"cpu"`    // millicores
@@ -72,13 +72,13 @@ type Config struct {
 	Phase        float64    `json:"phase,omitzero"`          // sinusoidal: θ at the start
 	Start        [2]float64 `json:"start_fraction,omitzero"` // step: of max_usage, memory and CPU
 	Unit         [2]float64 `json:"step_unit,omitzero"`      // step: likewise
-	MaxSteps     [2]int     `json:"max_steps,omitzero"`      // step: most units in a sample
+	MaxSteps     [2]int     `json:"max_steps,omitzero"`      // step: maximum number of units in a sample
 	Law          Law        `json:"law,omitzero"`            // random_walk and the types named after traces; zero draws one by seed
 	Container    Container  `json:"container,omitzero"`      // requests and limits of the pod; zero: unknown
 }
 
-// DefaultConfig returns the parameters of the earlier project for its types, and 1440 minutes
-// of a law drawn with seed 42 for the others.
+// DefaultConfig returns the parameters of the earlier project for its types, and for the others 1440 minutes of a law
+// drawn with seed 42.
 func DefaultConfig(kind string) (Config, error) {
 	c := Config{
 		Type: kind, Timesteps: 10, TimeInterval: 60, Seed: 42,
@@ -101,8 +101,8 @@ func DefaultConfig(kind string) (Config, error) {
 	return c, nil
 }
 
-// ReadConfig reads a Config from JSON over the defaults of its type. An unknown key is an error,
-// and so are parameters that Validate rejects.
+// ReadConfig reads a Config from JSON over the defaults of its type. An unknown key is an error, and so are parameters
+// that Validate rejects.
 func ReadConfig(r io.Reader) (Config, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -178,7 +178,7 @@ func (c *Config) Series() (Series, error) {
 	if c.fromLaw() && c.Law == (Law{}) {
 		c.Law = drawLaw(c.Type, rand.New(pcg.New(c.Seed)))
 	}
-	rng := rand.New(pcg.New(^c.Seed)) // not that of the parameters, so that equal ones give equal series
+	rng := rand.New(pcg.New(^c.Seed)) // another stream than that of the parameters, so that equal parameters give equal series
 	return Series{
 		ID: fmt.Sprintf("%s-%d", c.Type, c.Seed), Interval: c.Interval(), Usage: c.Append(context.Background(), nil, rng),
 		Requests: c.Container.Requests.Resources(), Limits: c.Container.Limits.Resources(),
@@ -193,8 +193,8 @@ func (c *Config) fromLaw() bool {
 	return true
 }
 
-// Append appends the samples of c, which must be valid, to dst. Only the random types read rng. It
-// allocates memory only for samples beyond dst's capacity. When ctx ends, samples are missing.
+// Append appends the samples of c, which must be valid, to dst. Only the random types read rng. It allocates memory
+// only for samples beyond dst's capacity. When ctx ends, Append appends fewer samples.
 func (c *Config) Append(ctx context.Context, dst []cluster.Resources, rng *rand.Rand) []cluster.Resources {
 	if ctx.Err() != nil {
 		return dst

@@ -10,15 +10,15 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Law is a random process of usage: a level with a daily wave and a quieter weekend, times a
-// disturbance that fades, times a slow random walk, with bursts and, for batch work, phases.
-// Memory has a level of its own that follows CPU a little.
+// Law is a random process of usage: a level with a daily wave and a quieter weekend, times a disturbance that fades,
+// times a slow random walk, with bursts and, for batch work, phases. Memory has a level of its own that follows CPU
+// slightly.
 //
 //	cpu(t) = cpu·(1 + daily·wave(t))·weekend(t)·phase(t)·burst(t)·exp(x(t) + w(t))
 //	mem(t) = memory·(1 + coupling·(cpu(t)/cpu - 1))·exp(y(t)) + leak·(t mod leak_hours)
 //
-// x and y are autoregressive with standard deviations noise and memory_noise and a memory of
-// fade_s seconds; w is a random walk that returns to 0 over a day.
+// x and y are autoregressive with standard deviations noise and memory_noise and a correlation time of fade_s seconds;
+// w is a random walk that returns to 0 over a day.
 type Law struct {
 	CPU         float64 `json:"cpu"`          // millicores: level
 	Memory      float64 `json:"memory"`       // MiB: level
@@ -35,7 +35,7 @@ type Law struct {
 	PhaseLength float64 `json:"phase_s"`      // mean seconds of a phase of batch work; 0: none
 	PhaseLow    float64 `json:"phase_low"`    // a phase has a level from phase_low to 1
 	MemoryNoise float64 `json:"memory_noise"` // standard deviation of y
-	Coupling    float64 `json:"coupling"`     // how far memory follows CPU, 0 to 1
+	Coupling    float64 `json:"coupling"`     // how closely memory follows CPU, 0 to 1
 	Leak        float64 `json:"leak"`         // MiB that memory grows in an hour
 	LeakHours   float64 `json:"leak_hours"`   // hours until leaked memory is freed; 0: no leak
 }
@@ -64,7 +64,7 @@ const (
 	week = 7 * day
 )
 
-// checkEvery is the number of samples between looks at a context, some milliseconds.
+// checkEvery is the number of samples between checks of the context, some milliseconds.
 const checkEvery = 1 << 14
 
 // append appends n samples at the given interval in seconds, or fewer if ctx ends.

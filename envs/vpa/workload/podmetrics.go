@@ -12,7 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Objects of Kubernetes' API, as far as usage and requests go.
+// Objects of Kubernetes' API, reduced to usage and requests.
 type (
 	metricsObject struct {
 		Kind       string            `json:"kind"`
@@ -40,11 +40,10 @@ type (
 	}
 )
 
-// readPodMetrics reads documents of metrics.k8s.io one after the other: each a PodMetricsList, as
-// metrics-server's API returns it and `trainer vpa record` keeps it, or a PodMetrics. A series is
-// one container, by namespace, pod and container. A sample that appears again counts once: the
-// server had no newer one. Pods, PodLists and Lists of them among the documents give the
-// containers' requests; other kinds are an error.
+// readPodMetrics reads documents of metrics.k8s.io one after the other: each a PodMetricsList, as metrics-server's API
+// returns it and `trainer vpa record` stores it, or a PodMetrics. A series is one container, by namespace, pod and
+// container. A repeated sample counts once: the server had no newer one. Pods, PodLists and Lists of them among the
+// documents give the containers' requests; other kinds are an error.
 func readPodMetrics(ins []input, g Grid) ([]Series, Report, error) {
 	m := &metricsReader{c: newCollector(g, false), last: map[string]map[int64]bool{}, size: map[string][2]cluster.Resources{}}
 	for _, in := range ins {
@@ -75,7 +74,7 @@ type metricsReader struct {
 	size map[string][2]cluster.Resources // requests and limits by container
 }
 
-// add reads a document, or an item of a list; of is the kind of an item that states none.
+// add reads a document, or an item of a list; of is the kind of items that state none.
 func (m *metricsReader) add(raw []byte, of string) error {
 	var o metricsObject
 	if err := json.Unmarshal(raw, &o); err != nil {

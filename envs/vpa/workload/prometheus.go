@@ -42,11 +42,11 @@ func (p *promValue) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ReadPrometheus reads Prometheus' replies to range queries (/api/v1/query_range): CPU in cores and
-// memory in bytes of one or more containers. The label resource ("cpu" or "memory") says which of
-// the two a series is, or else its name if it contains "cpu" or "memory", or else the place of its
-// reply: the first is CPU, the second memory. Series with equal namespace, pod and container are of
-// one container. Prometheus writes NaN for a missing value; it is left out.
+// ReadPrometheus reads Prometheus' replies to range queries (/api/v1/query_range): CPU in cores and memory in bytes of
+// one or more containers. The label resource ("cpu" or "memory") says which of the two a series is. Without the label
+// it is the series' name, if it contains "cpu" or "memory", or otherwise the place of its reply: the first is CPU, the
+// second memory. Series with equal namespace, pod and container belong to one container. ReadPrometheus omits missing
+// values, which Prometheus writes as NaN.
 func ReadPrometheus(name string, replies [][]byte, g Grid) ([]Series, Report, error) {
 	c := newCollector(g, true)
 	var parts [2]map[string][]promValue // of CPU and of memory, by container

@@ -13,7 +13,7 @@ var suffixes = map[string]float64{
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
 }
 
-// ParseQuantity reads an amount as Kubernetes' API writes it, such as 250m, 12345n, 128Mi or 1e3.
+// ParseQuantity parses an amount in the notation of Kubernetes' API, such as 250m, 12345n, 128Mi or 1e3.
 //
 // Source: k8s.io/apimachinery/pkg/api/resource, the grammar of Quantity.
 func ParseQuantity(text string) (float64, error) {
@@ -26,7 +26,7 @@ func ParseQuantity(text string) (float64, error) {
 		}
 	}
 	v, err := strconv.ParseFloat(number, 64)
-	exponent := strings.ContainsAny(number, "eE") // an exponent is a suffix itself
+	exponent := strings.ContainsAny(number, "eE") // an exponent replaces the suffix
 	if err != nil || exponent && number != text || math.IsInf(v, 0) || math.IsNaN(v) || strings.ContainsAny(number, "xXpP_") {
 		return 0, fmt.Errorf("quantity %q, want a number with a suffix such as 250m or 128Mi", text)
 	}

@@ -21,8 +21,7 @@ type Series struct {
 	Limits   cluster.Resources   // likewise
 }
 
-// Max returns the largest CPU and the largest memory of usage, which may stand at different
-// times.
+// Max returns the largest CPU and the largest memory of usage, which may occur at different times.
 func Max(usage []cluster.Resources) cluster.Resources {
 	var m cluster.Resources
 	for _, u := range usage {
@@ -31,12 +30,11 @@ func Max(usage []cluster.Resources) cluster.Resources {
 	return m
 }
 
-// Grid sets how samples of a trace, which may be irregular, become a [Series]: each interval
-// has the mean of its CPU samples and the largest of its memory samples. An interval without
-// samples has the values of the one before it.
+// Grid sets how samples of a trace, which may be irregular, become a [Series]. Each interval has the mean of its CPU
+// samples and the largest of its memory samples. An interval without samples has the values of the previous one.
 type Grid struct {
 	Interval time.Duration // between samples of the result; default 1 minute
-	MaxGap   time.Duration // longest time without a sample that is filled so; a longer one is an error; default 1 hour
+	MaxGap   time.Duration // longest gap that is filled so; a longer one is an error; default 1 hour
 }
 
 func (g Grid) complete() Grid {
@@ -44,40 +42,40 @@ func (g Grid) complete() Grid {
 	return g
 }
 
-// Report counts the corrections that a reader made to the samples of a trace.
+// Report counts the corrections of a reader to the samples of a trace.
 type Report struct {
 	Samples int `json:"samples"` // used
-	Dropped int `json:"dropped"` // marked as invalid by the format itself: left out
-	Filled  int `json:"filled"`  // intervals without a sample, given the values before them
+	Dropped int `json:"dropped"` // marked as invalid by the format itself: omitted
+	Filled  int `json:"filled"`  // intervals without a sample, filled with the previous values
 
-	// Holes names the containers with missing samples, by their usual interval.
+	// Holes names the containers with missing samples, relative to their usual interval.
 	Holes []string `json:"holes,omitempty"`
 }
 
-// maxAmount bounds a sample, so that no sum over pods overflows: a thousand machines' worth.
+// maxAmount bounds a sample, so that no sum over pods overflows: the amount of a thousand machines.
 const maxAmount = 1 << 50
 
 // sample is one reading of a trace.
 type sample struct {
 	seconds  float64
-	cpu, mem float64 // millicores and bytes; NaN: not in this reading
-	line     int     // of the file; 0 where there are none
+	cpu, mem float64 // millicores and bytes; NaN if not in this reading
+	line     int     // of the file; 0 if there are none
 }
 
-// trace gathers the samples of one container.
+// trace collects the samples of one container.
 type trace struct {
 	id               string
 	samples          []sample
 	requests, limits cluster.Resources
 }
 
-// collector gathers samples by container, and then puts them on a grid.
+// collector collects samples by container, and then puts them on a grid.
 type collector struct {
 	name   string // of the file, if samples have its lines
 	grid   Grid
 	ids    map[string]*trace
 	order  []*trace
-	sorted bool // samples must come in the order of time; otherwise they are sorted
+	sorted bool // samples must be in the order of time; otherwise they are sorted
 	report Report
 }
 
@@ -96,8 +94,8 @@ func (c *collector) of(id string) *trace {
 	return t
 }
 
-// add checks a sample and appends it. A NaN means that the sample lacks a resource: number has
-// already rejected values that were read as NaN.
+// add checks a sample and appends it. A NaN means that the sample lacks a resource: number has already rejected NaN as
+// a value.
 func (c *collector) add(id string, s sample) error {
 	t := c.of(id)
 	switch {
@@ -195,12 +193,12 @@ func (c *collector) series(t *trace) (Series, error) {
 	return out, nil
 }
 
-// noteHoles notes that samples of a trace are missing.
+// noteHoles records missing samples of a trace.
 func (c *collector) noteHoles(t *trace) {
 	var seconds []float64
 	var lines []int
 	for _, s := range t.samples {
-		if n := len(seconds); n == 0 || s.seconds > seconds[n-1] { // CPU and memory may come apart
+		if n := len(seconds); n == 0 || s.seconds > seconds[n-1] { // CPU and memory may have separate samples
 			seconds, lines = append(seconds, s.seconds), append(lines, s.line)
 		}
 	}

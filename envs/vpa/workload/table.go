@@ -11,16 +11,15 @@ import (
 // table reads the rows of a CSV file.
 type table struct{ *dataset.Table }
 
-// newTable returns a table of r without a header line; name stands for r in messages.
+// newTable returns a table of r without a header line; name stands for r in errors.
 func newTable(name string, r io.Reader, fields int) table {
 	t := table{dataset.NewTable("", name, r)}
 	t.Fields = fields
 	return t
 }
 
-// header reads the header line, which must have every column of want, in any order, and no other
-// column than those of optional. It returns the index of each, -1 for an optional column that is
-// missing.
+// header reads the header line, which must have every column of want, in any order, and no other columns except those
+// of optional. It returns the index of each, -1 for a missing optional column.
 func (t table) header(want, optional []string) ([]int, error) {
 	if err := t.ReadHeader(want...); err != nil {
 		return nil, err

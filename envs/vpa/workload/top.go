@@ -21,9 +21,9 @@ var topColumns = map[string]int{"NAMESPACE": 0, "POD": 1, "NAME": 2, "CPU(cores)
 //
 //	while sleep 60; do date -Iseconds; kubectl top pod --containers; done > usage.top.txt
 //
-// The time is RFC 3339, Unix seconds or the output of `date`, perhaps after "#". It may stand at the beginning of
-// each row instead. Tables may have namespaces (-A) and be without containers or headers; without a header, four
-// columns are pod, container, CPU and memory. A usage of <unknown> is left out.
+// The time is RFC 3339, Unix seconds or the output of `date`, perhaps after "#". It may instead begin each row. Tables
+// may have namespaces (-A) and lack containers or headers; without a header, four columns are pod, container, CPU and
+// memory. readTop omits a usage of <unknown>.
 func readTop(ins []input, g Grid) ([]Series, Report, error) {
 	c := newCollector(g, false)
 	for _, in := range ins {
@@ -68,9 +68,9 @@ func (t *topReader) line(line string) error {
 	return t.row(at, fields)
 }
 
-// parseTime parses text that holds nothing but a time.
+// parseTime parses text that contains only a time.
 func parseTime(text string) (time.Time, bool) {
-	const earliest = 1e8 // 1973; a smaller number is none
+	const earliest = 1e8 // 1973; a smaller number is not a time
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s >= earliest && s <= 1e12 {
 		return time.UnixMilli(int64(s * 1000)), true
 	}

@@ -14,7 +14,7 @@ import (
 
 func wrap(name string, err error) error { return fmt.Errorf("%s: %w", name, err) }
 
-// input is a file to read with its name for messages.
+// input is a file to read, with its name for errors.
 type input struct {
 	name string
 	r    io.Reader
@@ -23,8 +23,7 @@ type input struct {
 // azureVM is a row of the table of virtual machines.
 type azureVM struct{ cores, gib float64 }
 
-// azureOpen gives the sizes of the open buckets of Azure's second trace, as its owner's notebook
-// does.
+// azureOpen gives the sizes of the open buckets of Azure's second trace, as in its owner's notebook.
 var azureOpen = map[string]float64{">24": 30, ">64": 70}
 
 // readAzure reads Microsoft's public VM trace (2017 or 2019): the table of machines (vmid,
@@ -32,8 +31,8 @@ var azureOpen = map[string]float64{">24": 30, ">64": 70}
 // vmcorecountbucket, vmmemorybucket) and readings (timestamp, vmid, mincpu, maxcpu, avgcpu),
 // which have no header lines. CPU is avgcpu of the machine's cores.
 //
-// The trace has no usage of memory. Memory is made up: a machine holds 40 % of its memory, plus
-// as much of another 30 % as its CPU is used on a mean that fades over six readings.
+// The trace has no memory usage, so readAzure assumes it: a machine uses 40 % of its memory, plus another 30 % times
+// its CPU utilisation, averaged with a decay over six readings.
 func readAzure(vms input, readings []input, g Grid) ([]Series, Report, error) {
 	size, err := azureSizes(vms)
 	if err != nil {
@@ -113,19 +112,17 @@ func azureReadings(in input, size map[string]azureVM, c *collector) error {
 	return nil
 }
 
-// AlibabaMemoryGiB is the assumed memory of the largest machine in Alibaba's trace, to which the
-// trace normalises memory.
+// AlibabaMemoryGiB is the assumed memory of the largest machine in Alibaba's trace, which normalises memory by it.
 const AlibabaMemoryGiB = 256
 
 // alibabaMeta is a row of the table of containers.
 type alibabaMeta struct{ requestMilli, limitMilli, memoryBytes float64 }
 
-// readAlibaba reads Alibaba's cluster-trace-v2018: container_meta (container_id, machine_id,
-// time_stamp, app_du, status, cpu_request, cpu_limit, mem_size) and container_usage
-// (container_id, machine_id, time_stamp, cpu_util_percent, mem_util_percent, and six more),
-// which have no header lines. Percentages of -1 and 101 mark invalid rows and are left
-// out, as are empty ones. CPU is a percentage of the request, 100 of which are a core; memory
-// is a percentage of mem_size, which is in hundredths of [AlibabaMemoryGiB].
+// readAlibaba reads Alibaba's cluster-trace-v2018: container_meta (container_id, machine_id, time_stamp, app_du,
+// status, cpu_request, cpu_limit, mem_size) and container_usage (container_id, machine_id, time_stamp,
+// cpu_util_percent, mem_util_percent, and six more), which have no header lines. Percentages of -1 and 101 mark invalid
+// rows, which readAlibaba omits, as it does empty ones. CPU is a percentage of the request, of which 100 units are a
+// core; memory is a percentage of mem_size, which is in hundredths of [AlibabaMemoryGiB].
 func readAlibaba(meta input, usage []input, g Grid) ([]Series, Report, error) {
 	of, err := alibabaContainers(meta)
 	if err != nil {
@@ -203,7 +200,7 @@ func alibabaUsage(in input, of map[string]alibabaMeta, c *collector) error {
 	return nil
 }
 
-// Assumed size of the largest machine in Google's trace, to which the trace normalises amounts.
+// Assumed size of the largest machine in Google's trace, which normalises amounts by it.
 const (
 	BorgCores     = 64
 	BorgMemoryGiB = 256
@@ -230,10 +227,9 @@ func (i *borgInt) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// readBorg reads instance_usage of Google's cluster trace of 2019 as JSON lines: CPU of
-// average_usage and memory of maximum_usage (or of average_usage where that is missing) for
-// each instance of a collection, in parts of a machine of [BorgCores] and [BorgMemoryGiB]. The
-// greatest assigned_memory is the limit. Other fields are ignored.
+// readBorg reads instance_usage of Google's cluster trace of 2019 as JSON lines: CPU of average_usage and memory of
+// maximum_usage (or of average_usage if that is missing) for each instance of a collection, in parts of a machine of
+// [BorgCores] and [BorgMemoryGiB]. The greatest assigned_memory is the limit. It ignores other fields.
 func readBorg(usage []input, g Grid) ([]Series, Report, error) {
 	c := newCollector(g, false)
 	for _, in := range usage {

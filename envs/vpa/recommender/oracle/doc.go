@@ -1,4 +1,3 @@
-// Package oracle compares the recommender with the one of kubernetes/autoscaler, whose Go
-// packages it feeds with the same samples. It is a module of its own, so that neither building
-// nor testing Kubernasium needs Kubernetes.
+// Package oracle compares the recommender with the one of kubernetes/autoscaler: it feeds the latter's Go packages with
+// the same samples. It is a separate module, so that neither building nor testing Kubernasium needs Kubernetes.
 package oracle
