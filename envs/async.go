@@ -11,15 +11,15 @@ import (
 )
 
 var (
-	// ErrPending is wrapped by errors of [Async.Send] for an environment whose last step was not received.
+	// ErrPending means that an environment's last step has not been received. Errors of [Async.Send] wrap it.
 	ErrPending = errors.New("envs: a step is pending")
 	// ErrNotSent is returned by [Async.Recv] if no step is pending.
 	ErrNotSent = errors.New("envs: no step is pending")
 )
 
-// Async steps the environments of a [Vec] one by one, each as soon as it has an action, so that slow ones delay no
-// others. Each environment takes the same steps as in lock-step, so that its rows do not depend on the order in which
-// environments end theirs. While steps are pending the Vec must not be used otherwise. One goroutine uses an Async.
+// Async steps the environments of a [Vec] independently, each as soon as it has an action, so that a slow one does not
+// delay the others. Each environment takes the same steps as in lock-step: its rows do not depend on the order in which
+// environments finish. While steps are pending, the Vec must not be used otherwise. An Async is for one goroutine.
 type Async struct {
 	v     *Vec
 	begin func() context.Context
@@ -28,7 +28,7 @@ type Async struct {
 
 	ctx     context.Context // of the pending steps
 	actions []float32
-	wake    chan struct{} // something was done since
+	wake    chan struct{} // signals that a step has ended
 	wg      sync.WaitGroup
 
 	mu      sync.Mutex
@@ -40,12 +40,12 @@ type Async struct {
 	errs    []error // of the last step of each environment
 }
 
-// NewAsync returns an Async for v. When steps become pending while none is, it calls begin for their context; when the
-// last of them has ended it calls end. Neither is called while the other runs.
+// NewAsync returns an Async for v. It calls begin when a step becomes pending and no other is, for the context of the
+// steps, and end when the last pending step has ended. The two never run at the same time.
 func NewAsync(v *Vec, begin func() context.Context, end func()) *Async {
 	n := len(v.envs)
 	most := min(n, max(len(v.work)+1, runtime.GOMAXPROCS(0)))
-	if v.spec.Backend != nil { // these wait more than they compute
+	if v.spec.Backend != nil { // such environments wait more than they compute
 		most = n
 	}
 	return &Async{
@@ -149,10 +149,10 @@ func (a *Async) work() {
 	a.running--
 }
 
-// Recv waits until least of the pending steps have ended, or all if they are fewer, or ctx has ended. It returns the
-// environments of at most most of them, those that ended first, in ascending order; their rows of the Vec's Batch are
-// the results. If one failed, Recv returns its error, and the environments must be reset. Where ctx has ended, nothing
-// is lost: a later Recv returns the steps.
+// Recv waits until least of the pending steps have ended, or all if fewer are pending, or ctx has ended. It returns at
+// most most environments, those that ended first, in ascending order; their rows of the Vec's Batch hold the results.
+// If one failed, Recv returns its error, and the environments must be reset. If ctx has ended, no step is lost: a later
+// Recv returns it.
 func (a *Async) Recv(ctx context.Context, least, most int) ([]int, error) {
 	for {
 		rows, err := a.take(least, most)
@@ -195,7 +195,7 @@ func (a *Async) take(least, most int) ([]int, error) {
 	return rows, nil
 }
 
-// Wait waits until no step runs, such as after the end of their context.
+// Wait waits until no step runs, for example after the end of their context.
 func (a *Async) Wait() { a.wg.Wait() }
 
 // Gather writes the given rows of the last Batch to dst, which it makes or lengthens as needed, and returns it.

@@ -55,7 +55,7 @@ type VecEnv interface {
 // VecResetOptions are the arguments of a reset of many environments.
 type VecResetOptions struct {
 	Seed    *uint64        // environment i gets *Seed+i
-	Seeds   []uint64       // or: one for each environment
+	Seeds   []uint64       // instead of Seed: one for each environment
 	Options map[string]any // for every environment that is reset
 	Mask    []bool         // Gymnasium's reset_mask: the environments to reset; nil resets all
 }
@@ -82,18 +82,18 @@ type Batch struct {
 	EpisodeReturn []float64
 	EpisodeLength []int64
 
-	// With [VecOptions.Isolate], why an environment failed in this step or reset; nil for those that did not. The
-	// slice is nil without it. The episode of such a row ends truncated, with reward 0 and the observation, mask and
-	// diagnostics from before the step, and a new task takes over, which continues the random stream. If it failed
-	// where an episode begins, the row holds the first observation of the next try. An environment that fails three
-	// times with no step between them makes the whole call an error.
+	// With [VecOptions.Isolate], the error of each environment that failed in this step or reset, and nil for the
+	// others; without it the slice is nil. The episode of a failed row ends truncated, with reward 0 and the
+	// observation, mask and diagnostics from before the step. A new task takes over and continues the random stream. If
+	// the environment failed at the beginning of an episode, the row holds the first observation of the next attempt.
+	// An environment that fails three times without a step in between fails the whole call.
 	Failed []error
 }
 
 // Done reports whether row i's episode ended in this step.
 func (b *Batch) Done(i int) bool { return b.Terminated[i] || b.Truncated[i] }
 
-// Begins reports whether row i's observation is the first of an episode: that of a reset.
+// Begins reports whether row i's observation is the first of an episode.
 func (b *Batch) Begins(i int) bool { return b.EpisodeLength[i] == 0 || b.FinalObs != nil && b.Done(i) }
 
 func newBatch(n, obs, mask, info int, mode AutoresetMode) *Batch {

@@ -10,26 +10,26 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// mostFailures is the number of failures of one environment, with no step between them, that are an error of the Vec.
+// mostFailures is the number of failures of one environment without a step in between that fail the Vec.
 const mostFailures = 3
 
-// repair is what a [Vec] needs to replace environments that failed.
+// repair holds what a [Vec] needs to replace failed environments.
 type repair struct {
 	maker      Maker
 	newCluster func() (cluster.Cluster, error)
 	limit      int
 	failures   []int  // of each environment since its last step
-	before     *Batch // rows before the present step
+	before     *Batch // rows before the current step
 }
 
-// isolate makes failures the end of an episode from now on.
+// isolate makes a failure end only the episode of its environment from now on.
 func (v *Vec) isolate(maker Maker, newCluster func() (cluster.Cluster, error), limit int) {
 	n := len(v.envs)
 	v.repair = &repair{maker, newCluster, limit, make([]int, n), newBatch(n, v.nObs, v.nMask, v.nInfo, v.mode)}
 	v.batch.Failed = make([]error, n)
 }
 
-// advanceIsolated is advance. If environment i fails, its episode ends.
+// advanceIsolated is advance, except that a failure of environment i ends its episode.
 func (v *Vec) advanceIsolated(ctx context.Context, i int, action []float32) error {
 	b, before := v.batch, v.repair.before
 	before.copyRow(i, b, i)
@@ -55,7 +55,8 @@ func (v *Vec) advanceIsolated(ctx context.Context, i int, action []float32) erro
 	return nil
 }
 
-// beginIsolated is begin. If environment i fails, another one begins in its place, with the same options.
+// beginIsolated is begin, except that a failed environment i is replaced by a new one, which begins with the same
+// options.
 func (v *Vec) beginIsolated(ctx context.Context, i int, opts ResetOptions) error {
 	for {
 		err := v.caught(func() error { return v.begin(ctx, i, opts) })
@@ -66,11 +67,11 @@ func (v *Vec) beginIsolated(ctx context.Context, i int, opts ResetOptions) error
 			return err
 		}
 		v.batch.Failed[i] = err
-		opts.Seed = nil // the stream continues, so that the next try is another one
+		opts.Seed = nil // the random stream continues, so that the next attempt draws another episode
 	}
 }
 
-// caught calls do, whose panic is an error.
+// caught calls do and returns a panic as an error.
 func (v *Vec) caught(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -80,11 +81,11 @@ func (v *Vec) caught(do func() error) (err error) {
 	return do()
 }
 
-// notFailures are errors that are no fault of an environment.
+// notFailures are the errors that are not failures of an environment.
 var notFailures = []error{ErrInvalidAction, ErrInvalidOption, ErrResetNeeded, ErrClosed, cluster.ErrUnavailable}
 
-// replace puts a new environment in the place of number i, which failed with err. It returns err if that is no failure
-// or one too many, and else nil, or the error of the making.
+// replace replaces environment i, which failed with err. It returns err if that is not a failure, an error if the
+// environment failed too often, and otherwise the error of making the new one, or nil.
 func (v *Vec) replace(ctx context.Context, i int, err error) error {
 	r, old := v.repair, v.envs[i]
 	old.running = false
@@ -109,7 +110,7 @@ func (v *Vec) replace(ctx context.Context, i int, err error) error {
 		*e.src = *old.src
 		e.logged, e.brief, e.keep, e.episode, e.copies = old.logged, old.brief, old.keep, old.episode, old.copies+1
 		v.envs[i] = e
-		_ = v.caught(old.Close) // it is broken
+		_ = v.caught(old.Close) // a broken environment may fail to close
 		return nil
 	})
 }

@@ -12,12 +12,12 @@ import (
 type Live interface {
 	Task
 
-	// Attend makes the placement of d's pod the next decision. s has as many nodes as the Task was
-	// made for, none of them removed; the Task keeps s until the next Attend and does not change
-	// it. Nodes that must not get the pod are cordoned. An impossible Decision is an error.
+	// Attend makes the placement of d's pod the next decision. s has as many nodes as the Task was made for, none of
+	// them removed. The Task keeps s until the next Attend and does not change it. Nodes that must not get the pod are
+	// cordoned. Attend returns an error for an impossible Decision.
 	Attend(s *cluster.State, d Decision) error
 
-	// Devices returns the GPUs that the pod takes on the node, on which it must fit.
+	// Devices returns the GPUs that the pod gets on the node, which it must fit.
 	Devices(node int32) uint64
 }
 
@@ -25,12 +25,12 @@ type Live interface {
 type Decision struct {
 	Pod      int32         // index of the pod, which is pending
 	Siblings []int32       // running pods of its controller
-	Replicas int           // pods that its controller wants, at least 1
+	Replicas int           // desired number of pods of its controller, at least 1
 	Waited   time.Duration // since its creation
 	Racks    []int32       // rack of each node, from 0; nil if unknown
 
 	// Amounts that kube-scheduler's scores add to requests: 100 milliCPU and 200 MiB for each
 	// container that requests none, or a pod that requests 0.
-	Extra    []cluster.Resources // of the pods on each node; nil is none
+	Extra    []cluster.Resources // of the pods on each node; nil for none
 	PodExtra cluster.Resources   // of the pod
 }

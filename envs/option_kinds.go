@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// check rejects a value whose kind differs from the option's. Its error uses the names of
-// [Option.Type], which clients of every language know.
+// check rejects a value whose kind differs from the option's. Its error uses the names of [Option.Type], which clients
+// in every language know.
 func (o *Option) check(value any) error {
 	if value == nil { // keeps the default
 		return nil

@@ -19,15 +19,15 @@ type Option struct {
 	Type    string   `json:"type"` // "string", "int", "float", "bool" or "list"
 	Default any      `json:"default"`
 	Doc     string   `json:"doc"`
-	File    bool     `json:"file,omitempty"`   // its values name files or folders to read
-	Words   []string `json:"-"`                // values of such an option that name no file
-	Min     *float64 `json:"min,omitempty"`    // least valid number, nil if other options bound it alone
+	File    bool     `json:"file,omitempty"`   // its values are names of files or folders to read
+	Words   []string `json:"-"`                // values of such an option that are not file names
+	Min     *float64 `json:"min,omitempty"`    // least valid number; nil if only other options bound it
 	Max     *float64 `json:"max,omitempty"`    // greatest
-	OneOf   []string `json:"one_of,omitempty"` // the valid words of a string, nil if any is
+	OneOf   []string `json:"one_of,omitempty"` // the valid words of a string; nil if any is valid
 }
 
-// NamesFile reports whether a value of the option names a file or a folder. If File is set, every
-// value does, except the empty one and o's Words.
+// NamesFile reports whether a value of the option is the name of a file or a folder. If File is set, this holds for
+// every value except the empty one and o's Words.
 func (o *Option) NamesFile(value any) bool {
 	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice {
 		return o.File && v.Len() > 0
@@ -51,8 +51,8 @@ func ResolveFiles(cfg any, opts map[string]any, folder string) map[string]any {
 	return out
 }
 
-// resolve joins the relative paths in value, a string or a list of strings, to folder. It leaves
-// other values to [DecodeOptions].
+// resolve joins the relative paths in value, a string or a list of strings, to folder. It leaves values of other types
+// to [DecodeOptions].
 func resolve(value any, folder string) any {
 	switch v := value.(type) {
 	case string:
@@ -69,7 +69,7 @@ func resolve(value any, folder string) any {
 	return value
 }
 
-// Valid returns the values that o may have, as text; "" if other options bound it alone.
+// Valid returns the values that o may have, as text; "" if only other options bound it.
 func (o *Option) Valid() string {
 	if o.Min != nil {
 		return fmt.Sprintf("%v to %v", *o.Min, *o.Max)
@@ -83,14 +83,13 @@ const (
 	squashMark = "squash" // the field is a struct of options; it has no name
 )
 
-// DescribeOptions lists the options of the struct that cfg points to: its exported fields, with the
-// name from the tag `opt`, the text from the tag `doc`, and the field's value as the default. The
-// tag of an option that names a file or folder is `opt:"name,file"`, so that a server can deny
-// others its files. Values of such an option that name no file stand in the tag `words`, separated
-// by blanks. The tag `valid:"LOW,HIGH"` bounds a number or each number of a list, and `valid:"a|b|c"`
-// lists the words that a string may be; [CheckOptions] checks them. For a struct field with the tag `opt:",squash"`, the fields of that struct are listed
-// in its place. A nil cfg has no options. DescribeOptions panics if a tag is malformed or two
-// options share a name.
+// DescribeOptions lists the options of the struct that cfg points to: its exported fields, with the name from the tag
+// `opt`, the text from the tag `doc`, and the field's value as the default. An option that names a file or folder has
+// the tag `opt:"name,file"`, so that a server can deny other users its files; the tag `words` lists its values that are
+// not file names, separated by blanks. The tag `valid:"LOW,HIGH"` bounds a number or each number of a list, and
+// `valid:"a|b|c"` lists the valid words of a string; [CheckOptions] checks them. A struct field with the tag
+// `opt:",squash"` is replaced by the fields of that struct. A nil cfg has no options. DescribeOptions panics if a tag
+// is malformed or two options share a name.
 func DescribeOptions(cfg any) []Option {
 	if cfg == nil {
 		return nil
@@ -168,10 +167,9 @@ func optionType(t reflect.Type) string {
 	panic(fmt.Sprintf("envs: option of type %s", t))
 }
 
-// DecodeOptions sets the fields of the struct that cfg points to from opts, by the names that
-// [DescribeOptions] lists. Numbers convert if no precision is lost, since options arrive from JSON,
-// msgpack and the command line alike. An unknown name and a value of the wrong type are errors that
-// wrap [ErrInvalidOption].
+// DecodeOptions sets the fields of the struct that cfg points to from opts, by the names that [DescribeOptions] lists.
+// It converts numbers if no precision is lost, since options arrive from JSON, msgpack and the command line alike. An
+// unknown name or a value of the wrong type is an error that wraps [ErrInvalidOption].
 func DecodeOptions(opts map[string]any, cfg any) error {
 	known := DescribeOptions(cfg)
 	for _, name := range slices.Sorted(maps.Keys(opts)) {
@@ -193,7 +191,7 @@ func DecodeOptions(opts map[string]any, cfg any) error {
 	return nil
 }
 
-// A Check is the value of an option with a description of the valid values.
+// A Check holds the value of an option and a description of the valid values.
 type Check struct {
 	name, given, want string
 	ok                bool
@@ -209,9 +207,9 @@ func Between[T int | float64](name string, value, low, high T) Check {
 	return Check{name, fmt.Sprint(value), fmt.Sprintf("%v to %v", low, high), value >= low && value <= high}
 }
 
-// CheckOptions reports the first invalid value in the struct of options that cfg points to, by its
-// tags `valid` (see [DescribeOptions]) and then by checks, which hold what depends on other options.
-// The error wraps [ErrInvalidOption].
+// CheckOptions returns an error for the first invalid value in the struct of options that cfg points to. It checks the
+// tags `valid` first (see [DescribeOptions]), then checks, for values that depend on other options. The error wraps
+// [ErrInvalidOption].
 func CheckOptions(cfg any, checks ...Check) error {
 	var valid []Check
 	for _, o := range DescribeOptions(cfg) {
@@ -262,11 +260,11 @@ func (e *UnknownOptionError) Error() string {
 // Unwrap returns [ErrInvalidOption].
 func (e *UnknownOptionError) Unwrap() error { return ErrInvalidOption }
 
-// maxName bounds the length of a name that is compared with others or repeated in an error. Clients
-// may send names of megabytes, whose distance to others takes seconds.
+// maxName bounds the length of a name that is compared with others or repeated in an error. Clients may send names of
+// megabytes; to compare these takes seconds.
 const maxName = 200
 
-// quote returns s in quotes, cut if it is longer than any name.
+// quote returns s in quotes, truncated if it is longer than any name.
 func quote(s string) string {
 	if len(s) <= maxName {
 		return strconv.Quote(s)

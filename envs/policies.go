@@ -12,14 +12,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
-// RandomName is the name under which [NewPolicies] draws random permitted actions.
+// RandomName is the name by which [NewPolicies] draws random permitted actions.
 const RandomName = "random"
 
 var (
-	// ErrUnknownBaseline is wrapped by errors for a baseline that an environment does not have.
+	// ErrUnknownBaseline means that an environment does not have a baseline. Errors wrap it.
 	ErrUnknownBaseline = errors.New("envs: unknown baseline")
-	// ErrBaseline is wrapped by errors of baselines that do not support an environment's options,
-	// or that find no action.
+	// ErrBaseline means that a baseline does not support an environment's options, or finds no action. Errors wrap it.
 	ErrBaseline = errors.New("envs: the baseline cannot act")
 )
 
@@ -33,17 +32,17 @@ func (e *baselineError) Error() string { return fmt.Sprintf("baseline %s: %s", e
 
 func (e *baselineError) Unwrap() []error { return []error{ErrBaseline, e.cause} }
 
-// A Planner is a [Task] whose baselines choose more than an action can express. Their policies
-// leave a plan with the task, and the next Apply carries it out. [Policies], and what records
-// episodes to play them again, take plans; they never leave the process.
+// A Planner is a [Task] whose baselines choose more than an action can express. Their policies leave a plan with the
+// task, and the next Apply carries it out. [Policies], and recorders of episodes, take plans; plans never leave the
+// process.
 type Planner interface {
 	// TakePlan removes the plan that a policy has left and returns it, or nil if there is none.
 	TakePlan() Plan
-	// LeavePlan leaves a plan again, with the task that had it or with another of the same options in the same state.
+	// LeavePlan restores a plan, to the task that had it or to another one with the same options in the same state.
 	LeavePlan(p Plan)
 }
 
-// Plan is what a policy has left with a [Planner]. Only tasks look into it.
+// Plan is the plan of a policy for a [Planner]. Only tasks interpret it.
 type Plan any
 
 // Policies holds the policies of one baseline for the environments of a [Vec], or draws random
@@ -89,7 +88,7 @@ func NewPolicies(v *Vec, name string, seed uint64) (*Policies, error) {
 	return r, nil
 }
 
-// make makes a policy for the present task of environment i.
+// make makes a policy for the current task of environment i.
 func (r *Policies) make(i int) error {
 	e := r.v.envs[i]
 	policy, err := r.base.New(e.task)
@@ -100,11 +99,10 @@ func (r *Policies) make(i int) error {
 	return nil
 }
 
-// Act writes the baseline's actions for the present states to actions. It changes nothing in the
-// environments, and repeats its answer until they step. It leaves rows alone that decide nothing,
-// because an autoreset or a Reset comes next; [Vec.Decides] reports them. Policies run in parallel,
-// since a solver may take seconds. When ctx ends, Act starts no further policy and waits for those
-// that run. If an environment was never reset, the error is [ErrResetNeeded].
+// Act writes the baseline's actions for the current states to actions. It changes nothing in the environments, and
+// repeats its answer until they step. It does not write rows that take no action, because an autoreset or a Reset comes
+// next; see [Vec.Decides]. Policies run in parallel, since a solver may take seconds. When ctx ends, Act starts no
+// further policy and waits for the running ones. If an environment was never reset, the error is [ErrResetNeeded].
 func (r *Policies) Act(ctx context.Context, actions []float32) error {
 	k := r.v.nAct
 	for i, e := range r.v.envs {
@@ -129,10 +127,10 @@ func (r *Policies) Act(ctx context.Context, actions []float32) error {
 	return nil
 }
 
-// Decides reports whether the next step takes an action in environment i: its episode runs.
+// Decides reports whether environment i takes an action in the next step, that is, whether its episode runs.
 func (v *Vec) Decides(i int) bool { return v.envs[i].running }
 
-// askAll calls the policies of all environments that decide now.
+// askAll calls the policies of all environments that need an answer.
 func (r *Policies) askAll(ctx context.Context) {
 	var wg sync.WaitGroup
 	workers := workers(ctx, min(len(r.rows), runtime.GOMAXPROCS(0)))
@@ -151,7 +149,7 @@ func (r *Policies) askAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// fresh reports whether row i holds an answer for the present state.
+// fresh reports whether row i holds an answer for the current state.
 func (r *Policies) fresh(i int) bool {
 	e, row := r.v.envs[i], &r.rows[i]
 	return row.asked && row.err == nil && row.copies == e.copies && row.episode == e.episode && row.step == e.steps
@@ -167,14 +165,14 @@ func (r *Policies) ask(ctx context.Context, i int) (err error) {
 		row.asked = err == nil // after an error the policy starts over
 		row.plan = e.takePlan()
 	}()
-	if row.copies != e.copies { // the environment has another task since
+	if row.copies != e.copies { // the environment was replaced by a copy
 		if err := r.make(i); err != nil {
 			return err
 		}
 	}
 	first := !row.asked || row.episode != e.episode
 	row.episode, row.step = e.episode, e.steps
-	e.takePlan() // of another baseline
+	e.takePlan() // removes one of another baseline
 	if err := row.policy(ctx, e.State(), first, r.act[i*k:(i+1)*k]); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err() // not the baseline's fault
@@ -184,7 +182,7 @@ func (r *Policies) ask(ctx context.Context, i int) (err error) {
 	return nil
 }
 
-// draw draws an action for each environment without one for this state, in their order.
+// draw draws an action for each environment without one for its state, in order.
 func (r *Policies) draw() {
 	k, m := r.v.nAct, r.v.nMask
 	for i, e := range r.v.envs {
@@ -195,8 +193,8 @@ func (r *Policies) draw() {
 	}
 }
 
-// Follow acts like [Policies.Act], and leaves the baseline's plans with the environments. The next
-// Step of the Vec must take exactly these actions.
+// Follow is [Policies.Act], and also leaves the baseline's plans with the environments. The next Step of the Vec must
+// take exactly these actions.
 func (r *Policies) Follow(ctx context.Context, actions []float32) error {
 	if err := r.Act(ctx, actions); err != nil {
 		return err
@@ -210,8 +208,8 @@ func (r *Policies) Follow(ctx context.Context, actions []float32) error {
 	return nil
 }
 
-// Remembers reports whether later answers may depend on what the policies have seen: a baseline was asked in an episode that
-// still runs, or random actions continue their stream. Otherwise new Policies answer the same.
+// Remembers reports whether later answers may depend on earlier states: a baseline was asked in an episode that still
+// runs, or random actions continue their stream. Otherwise new Policies give the same answers.
 func (r *Policies) Remembers() bool {
 	if r.base == nil {
 		return true

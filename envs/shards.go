@@ -8,11 +8,11 @@ import (
 	"runtime/debug"
 )
 
-// shardNanos is the work in nanoseconds that makes one more goroutine worth its hand-over, which
-// takes 2 µs on an idle machine and 20 µs on a busy one.
+// shardNanos is the work in nanoseconds that justifies another goroutine. Its hand-over takes 2 µs on an idle machine
+// and 20 µs on a busy one.
 const shardNanos = 50_000
 
-// crewNanos is the same for the workers of a Crew, who take the next shard as soon as they have ended one.
+// crewNanos is the same for the workers of a Crew, which take the next shard without a hand-over.
 const crewNanos = 2_000
 
 // defaultStepNanos is the step cost of a Spec that states none.
@@ -33,7 +33,7 @@ func (v *Vec) stepNanos() int {
 	return len(v.envs) * nanos
 }
 
-// split makes that many shards, at most one for each environment, and returns how many.
+// split makes the given number of shards, at most one for each environment, and returns their number.
 func (v *Vec) split(shards int) int {
 	n := len(v.envs)
 	shards = min(max(shards, 1), n)
@@ -47,14 +47,14 @@ func (v *Vec) split(shards int) int {
 	return shards
 }
 
-// A Crew is goroutines that share a job of many short parts, such as the team of a network (models/team).
+// A Crew is a group of goroutines that share a job of many short parts, such as the team of a network (models/team).
 type Crew interface {
 	// Do calls f for each part, 0 to parts-1, on any of its goroutines, and returns when all calls have.
 	Do(parts int, f func(worker, part int))
 }
 
-// Share lets c do the next steps and resets, in small shards, so that an environment whose step takes long delays
-// only itself. The goroutines of v end. It changes no result. Nobody else may use c during a call of v.
+// Share lets c do the next steps and resets, in small shards, so that a slow environment delays only itself. The
+// goroutines of v end. Results do not change. During a call of v, c must not be used otherwise.
 func (v *Vec) Share(c Crew) {
 	v.stopShards()
 	v.crew, v.shard = c, func(_, shard int) { v.runShard(shard) }
@@ -86,10 +86,10 @@ func (v *Vec) startShards(shards int) {
 	}
 }
 
-// A Sharer is a context that bounds the goroutines of the calls that it is given to, such as one of a server that
-// shares the machine among its clients. The bound changes no result.
+// A Sharer is a context that bounds the goroutines of calls with it, for example in a server that shares the machine
+// among its clients. The bound changes no result.
 type Sharer interface {
-	// Workers returns how many goroutines, 1 to most, may compute now.
+	// Workers returns how many goroutines, 1 to most, may now compute.
 	Workers(most int) int
 }
 
@@ -101,7 +101,7 @@ func workers(ctx context.Context, most int) int {
 	return most
 }
 
-// run does the job in all shards and returns the error of the lowest row that failed.
+// run runs the job in all shards and returns the error of the lowest row that failed.
 func (v *Vec) run() (*Batch, error) {
 	if v.crew != nil {
 		v.crew.Do(len(v.errs), v.shard)
@@ -117,7 +117,7 @@ func (v *Vec) run() (*Batch, error) {
 	return v.batch, nil
 }
 
-// runShards does the job with the goroutines of v, of which the context may permit fewer.
+// runShards runs the job with the goroutines of v; the context may permit fewer.
 func (v *Vec) runShards() {
 	shards := len(v.work) + 1
 	most := workers(v.job.ctx, shards)
@@ -133,8 +133,8 @@ func (v *Vec) runShards() {
 	}
 }
 
-// runShard does the job for the rows of shard k. A task's panic becomes the row's error, so
-// that one bad environment does not end the process.
+// runShard runs the job for the rows of shard k. A task's panic becomes the row's error, so that one bad environment
+// does not end the process.
 func (v *Vec) runShard(k int) {
 	v.errs[k] = rowError{}
 	row := v.bounds[k]

@@ -1,12 +1,12 @@
 package envs
 
-// Spanner is implemented by tasks in which several things run side by side, such as the workers of a job.
+// Spanner is implemented by tasks with parallel activities, such as the workers of a job.
 type Spanner interface {
-	// Spans returns what ran in the last step, row by row; none before the first step.
+	// Spans returns the activities of the last step, row by row; none before the first step.
 	Spans() []Span
 }
 
-// Span is something that ran for a while.
+// Span is an activity over time.
 type Span struct {
 	Row      string
 	From, To float64 // seconds of the episode
@@ -17,7 +17,7 @@ type Span struct {
 // Kinds of spans.
 const (
 	SpanRun     = "run"
-	SpanSlowest = "slowest" // the others waited for it
+	SpanSlowest = "slowest" // waiting for the others
 	SpanReplan  = "re-plan"
 )
 
@@ -32,6 +32,6 @@ type Grid struct {
 	Title   string
 	Columns []string
 	Rows    []string
-	Values  [][]float64 // by row and column; NaN where there is nothing to show
-	Full    []float64   // by column: the amount that is drawn in full colour
+	Values  [][]float64 // by row and column; NaN for an empty cell
+	Full    []float64   // by column: the amount drawn in full colour
 }

@@ -30,9 +30,9 @@ type Env struct {
 	ended   bool
 	closed  bool
 	logged  bool // whether to keep begun and opts, and to log
-	brief   bool // not to log: the task is a Resumer
-	cut     bool // the episode has more: the log is not the recipe of the current state
-	planned bool // nor is it, for a step of the episode had a plan
+	brief   bool // no log, since the task is a Resumer
+	cut     bool // the episode exceeds keep: the log is incomplete
+	planned bool // a step of the episode had a plan, which the log lacks
 
 	spec *Spec
 	info InfoWriter // nil if the task has none
@@ -42,11 +42,11 @@ type Env struct {
 	rng  *rand.Rand
 
 	episode uint64 // number of episodes begun
-	copies  uint64 // how often another environment was copied to this one
-	begun   []byte // state of src at Begin, and with log the recipe of the current state
+	copies  uint64 // number of copies of other environments to this one
+	begun   []byte // state of src at Begin; with log, the current state can be replayed from it
 	opts    map[string]any
 	log     []float32 // actions since Begin, if logging
-	keep    int       // most numbers to log of an episode; 0 is no bound
+	keep    int       // maximum number of values to log in an episode; 0 is no bound
 }
 
 // Transition is the result of a step without the observation.
@@ -75,7 +75,7 @@ func (e *Env) init(spec *Spec, task Task, c cluster.Cluster, maxEpisodeSteps int
 	return e
 }
 
-// limitOf returns the time limit in force: the given one, unless that is 0, or the task's, or the spec's.
+// limitOf returns the time limit in force: the given one unless that is 0, then the task's, then the spec's.
 func limitOf(spec *Spec, task Task, given int) int {
 	if given != 0 {
 		return given
@@ -228,7 +228,7 @@ func (e *Env) Close() error {
 	return errors.Join(e.c.Close(), closeTask(e.task))
 }
 
-// closeTask releases a task that has something to release.
+// closeTask closes a task that is an [io.Closer].
 func closeTask(t Task) error {
 	if c, ok := t.(io.Closer); ok {
 		return c.Close()

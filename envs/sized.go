@@ -7,9 +7,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Sized is implemented by tasks whose options decide how much memory an episode takes.
+// Sized is implemented by tasks whose options determine the memory of an episode.
 type Sized interface {
-	// Bytes estimates, before Begin, the most memory that the task takes in an episode, including its cluster.
+	// Bytes estimates, before Begin, the peak memory of the task in an episode, including its cluster.
 	Bytes() Bytes
 }
 
@@ -21,17 +21,17 @@ type Bytes struct {
 
 // Sizes in bytes of objects of a cluster in memory, with the spare capacity of slices, and of the op that made them.
 const (
-	growth   = 5 // quarters: append makes long slices longer by a quarter
+	growth   = 5 // a quarter more, since append enlarges long slices by a quarter
 	NodeSize = growth * int64(unsafe.Sizeof(cluster.Node{})+unsafe.Sizeof(cluster.Op{})+metaSize) / 4
-	PodSize  = growth * int64(unsafe.Sizeof(cluster.Pod{})) / 4 // a pod that has gone is kept until the episode's end
+	PodSize  = growth * int64(unsafe.Sizeof(cluster.Pod{})) / 4 // deleted pods are kept until the episode's end
 	OpSize   = growth * int64(unsafe.Sizeof(cluster.Op{})) / 4
 	metaSize = 200 // a node's name and its entry in the table of names
 )
 
-// fixedSize is what an environment takes whatever its options: its generator, cluster and task.
+// fixedSize is the memory of an environment regardless of its options: its generator, cluster and task.
 const fixedSize = 16 << 10
 
-// estimate returns what n environments of a task like t take, with the rows of a [Vec]'s batch and of a
+// estimate returns the memory of n environments with a task like t, including the rows of a [Vec]'s batch and of a
 // reply that holds it.
 func estimate(t Task, n, infos int, mode AutoresetMode) int64 {
 	obs, act := t.Spaces()
@@ -47,7 +47,7 @@ func estimate(t Task, n, infos int, mode AutoresetMode) int64 {
 	return b.Shared + int64(n)*b.Each
 }
 
-// SliceSize estimates the bytes of a slice of n elements that append made.
+// SliceSize estimates the bytes of a slice of n elements made by append.
 func SliceSize[T any](n int) int64 {
 	var x T
 	return growth * int64(n) * int64(unsafe.Sizeof(x)) / 4

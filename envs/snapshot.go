@@ -13,9 +13,8 @@ import (
 // [Vec.LoadState].
 var ErrNoLog = errors.New("envs: snapshot of environments that do not log their actions")
 
-// snapshot is the recipe of a state: the generator's state at the episode's start, and the actions
-// since. It needs no support from the task, and holds for every backend whose episodes are a
-// function of the seed.
+// snapshot is the recipe of a state: the generator's state at the episode's start, and the actions since. It needs no
+// support from the task, and works with every backend whose episodes are a function of the seed.
 type snapshot struct {
 	ID    string
 	Mode  AutoresetMode
@@ -37,9 +36,8 @@ type batchFlags struct {
 	Terminated, Truncated, Invalid []bool
 }
 
-// Snapshot returns the state of all environments as bytes, from which a Vec made in the same way
-// resumes, even in another process. Its size grows with the number of steps since each
-// environment's last reset.
+// Snapshot returns the state of all environments as bytes. A Vec made in the same way resumes from them, even in
+// another process. The size grows with the number of steps since each environment's last reset.
 func (v *Vec) Snapshot() ([]byte, error) {
 	b := v.batch
 	s := snapshot{ID: v.spec.ID, Mode: v.mode, Extra: batchFlags{b.Reward, b.EpisodeReturn, b.EpisodeLength, b.Terminated, b.Truncated, b.Invalid}}

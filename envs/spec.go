@@ -20,14 +20,12 @@ type Spec struct {
 	ID  string // "<namespace>/<Name>-v<version>", as in Gymnasium
 	Doc string // one sentence
 
-	// Open reads opts, loads what all copies share, and returns the maker of tasks. An option
-	// that is unknown or out of range is an error that wraps ErrInvalidOption. The function
-	// [Open] makes one.
+	// Open reads opts, loads what all copies share, and returns the maker of tasks. An option that is unknown or out of
+	// range is an error that wraps ErrInvalidOption. The function [Open] makes an Open.
 	Open func(opts map[string]any) (Maker, error)
 
-	// Backend opens the world that episodes run in, from the same opts as Open, and returns a
-	// function that makes the cluster of one environment. A nil Backend means package sim. Errors
-	// are as of Open.
+	// Backend opens the cluster backend of the episodes, from the same opts as Open, and returns a function that makes
+	// the cluster of one environment. A nil Backend means package sim. Errors are as of Open.
 	Backend func(opts map[string]any) (func() (cluster.Cluster, error), error)
 
 	// Live makes a task that decides for a running cluster of the given number of nodes, from the
@@ -35,29 +33,28 @@ type Spec struct {
 	// cannot do so. Errors are as of Open.
 	Live func(opts map[string]any, nodes int) (Live, error)
 
-	// Options is a pointer to the struct of options with its defaults set, for help texts and
-	// for clients; nil if there are none. See [DescribeOptions] for its tags.
+	// Options is a pointer to the struct of options with its defaults set, for help texts and clients; nil if there are
+	// none. See [DescribeOptions] for its tags.
 	Options any
 
-	// HeldOut are options that select instances no training sees, for evaluation; nil if
-	// other seeds suffice.
+	// HeldOut are options that select held-out instances for evaluation; nil if other seeds suffice.
 	HeldOut map[string]any
 
-	// Validation are options that select the instances of evaluations during a training, which choose
-	// its best model; they win over HeldOut. They are needed where other seeds draw from the same few
-	// held-out instances, and nil elsewhere.
+	// Validation are options that select the instances of evaluations during training, which choose the best model.
+	// They override HeldOut. They are needed if other seeds draw from the same few held-out instances, and are nil
+	// otherwise.
 	Validation map[string]any
 
 	MaxEpisodeSteps  int     // time limit in steps; 0 is none. An option of the task may change it: see Limiter
 	RewardThreshold  float64 // mean return at which the task counts as solved; meaningful if HasThreshold
 	HasThreshold     bool
-	StepNanos        int  // rough cost of a step in nanoseconds, by which goroutines share the work; default 1000; see Coster
+	StepNanos        int  // rough cost of a step in nanoseconds, to divide the work among goroutines; default 1000; see Coster
 	Nondeterministic bool // equal seeds need not give equal episodes
 	RenderModes      []string
 
-	Info      []Column   // what the task's InfoWriter reports
-	Metrics   []Metric   // columns of Info to report of each episode's last step; the first ranks policies
-	Baselines []Baseline // in the order in which they are reported
+	Info      []Column   // columns of the task's InfoWriter
+	Metrics   []Metric   // columns of Info to report at the end of each episode; the first ranks policies
+	Baselines []Baseline // in the order of reports
 
 	// RankBy returns the column of the metric that ranks policies with these options, or "" for the
 	// first of Metrics. A nil RankBy means the first, too.
@@ -67,8 +64,8 @@ type Spec struct {
 // A Maker makes the Task of one environment. Tasks of one Maker may share read-only data.
 type Maker func() (Task, error)
 
-// Limiter is implemented by tasks whose options decide the time limit. It takes precedence
-// over [Spec.MaxEpisodeSteps].
+// Limiter is implemented by tasks whose options determine the time limit. It takes precedence over
+// [Spec.MaxEpisodeSteps].
 type Limiter interface {
 	MaxEpisodeSteps() int
 }
@@ -154,8 +151,8 @@ func (e *UnknownIDError) Error() string {
 	return fmt.Sprintf("envs: no environment %s is registered; did you mean %s?", quote(e.ID), strings.Join(e.Suggestions, " or "))
 }
 
-// Lookup returns the environment with the given id. An id without a version means the highest
-// one. The error for an unknown id is an [*UnknownIDError].
+// Lookup returns the environment with the given id. An id without a version selects the highest one. The error for an
+// unknown id is an [*UnknownIDError].
 func Lookup(id string) (*Spec, error) {
 	registryMu.RLock()
 	s, ok := registry[id]

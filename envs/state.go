@@ -17,36 +17,36 @@ import (
 )
 
 var (
-	// ErrNoState is wrapped by errors of [Vec.AppendState]: the environments have no state that bytes can hold now.
+	// ErrNoState means that environments have no state that bytes can hold now. Errors of [Vec.AppendState] wrap it.
 	ErrNoState = errors.New("envs: the environments have no portable state")
-	// ErrBadState is wrapped by errors of [Vec.LoadState] for bytes that are no state of such environments.
+	// ErrBadState means that bytes are not a state of such environments. Errors of [Vec.LoadState] wrap it.
 	ErrBadState = errors.New("envs: not a state of these environments")
 )
 
-// A Resumer is a [Task] that writes what has become of an episode, for [Vec.AppendState]: to load such a state takes the
-// time of a Begin, whatever the episode's age, where other tasks take all of its actions again.
+// A Resumer is a [Task] that writes the changes of an episode, for [Vec.AppendState]. Loading such a state takes the
+// time of a Begin, regardless of the episode's length; other tasks replay all of its actions.
 type Resumer interface {
-	// AppendEpisode appends to dst what the episode has changed in the Task and in s since Begin, as far as a later call
-	// of the Task can tell.
+	// AppendEpisode appends to dst what the episode has changed in the Task and in s since Begin, as far as later calls
+	// of the Task depend on it.
 	AppendEpisode(dst []byte, s *cluster.State) ([]byte, error)
 
-	// ResumeEpisode makes the Task and c what they were when a Task with the same options wrote data. It is called after a
-	// Begin with the same state of the generator, whose present state is set afterwards. It checks data: an
-	// error leaves an episode that needs a Reset.
+	// ResumeEpisode sets the Task and c to their state when a Task with the same options wrote data. It is called after
+	// a Begin with the same state of the generator; the generator's current state is set afterwards. ResumeEpisode
+	// checks data; after an error, the episode needs a Reset.
 	ResumeEpisode(ctx context.Context, c cluster.Cluster, data []byte) error
 }
 
 // stateMagic begins a state. Its number changes with the format.
 const stateMagic = "kstate1\n"
 
-// Bounds of the actions that a Vec with VecOptions.Portable keeps of an episode without a time limit, in numbers.
+// Bounds of the actions, in numbers, that a Vec with VecOptions.Portable keeps of an episode without a time limit.
 const (
 	mostKept  = 1 << 18 // of all environments
-	leastKept = 1 << 12 // times the size of an action: of each environment, however many there are
+	leastKept = 1 << 12 // times the size of an action: of each environment, regardless of their number
 	mostRow   = 1 << 20 // of an environment with a time limit
 )
 
-// kept returns how many numbers of actions an environment keeps for its state.
+// kept returns the maximum number of values in the actions that an environment keeps for its state.
 func kept(n, nAct, limit int) int {
 	if limit > 0 {
 		return min(limit, mostRow/max(1, nAct)) * nAct
@@ -57,8 +57,8 @@ func kept(n, nAct, limit int) int {
 // keptBytes estimates the memory that n environments keep for their state.
 func keptBytes(n, nAct, limit int) int64 { return int64(n) * SliceSize[float32](kept(n, nAct, limit)) }
 
-// stateRow is the state of an environment: the state of the generator at the episode's start, and the actions since or
-// what a [Resumer] has written.
+// stateRow is the state of an environment: the state of the generator at the episode's start, and the later actions or
+// the data of a [Resumer].
 type stateRow struct {
 	begun   []byte // nil if it was never reset
 	options map[string]any
@@ -80,11 +80,13 @@ type resumedRow struct {
 	episode []byte
 }
 
-// AppendState appends the state of all environments to dst, from which [Vec.LoadState] makes the environments of another
-// Vec, even in another process of the same version, what these are. Unless the task is a [Resumer], its size and the time of
-// LoadState grow with the steps since each environment's last reset. The state holds no policies, no [Saved] and no final observations. The error wraps
-// [ErrNoState] if v was made with neither VecOptions.Portable nor Log, if an environment failed and was not
-// reset, and stepped if failures are isolated, since then, if an episode has too many actions, or if the state would have more than most bytes.
+// AppendState appends the state of all environments to dst. [Vec.LoadState] restores it in another Vec, even in another
+// process of the same version. Unless the task is a [Resumer], its size and the time of LoadState grow with the steps
+// since each environment's last reset. The state holds no policies, no [Saved] and no final observations.
+//
+// The error wraps [ErrNoState] if v was made with neither VecOptions.Portable nor Log, if an environment has failed and
+// was not reset since (and stepped, if failures are isolated), if an episode has too many actions, or if the state
+// would exceed most bytes.
 func (v *Vec) AppendState(dst []byte, most int) ([]byte, error) {
 	for i, e := range v.envs {
 		switch {
@@ -149,7 +151,7 @@ func (v *Vec) appendRow(b []byte, i int, e *Env) ([]byte, error) {
 	return binary.AppendUvarint(b, uint64(bt.EpisodeLength[i])), nil
 }
 
-// appendEpisode appends the episode in place of its actions.
+// appendEpisode appends the episode instead of its actions.
 func (e *Env) appendEpisode(b []byte, r Resumer) ([]byte, error) {
 	now, err := e.src.MarshalBinary()
 	if err != nil {
@@ -178,8 +180,8 @@ func appendBytes(b, data []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
 }
 
-// Encodings of actions: numbers from 0 to 255 as bytes, which most are, or all as float32; or what a [Resumer] writes in
-// their place.
+// Encodings of actions: numbers from 0 to 255 as bytes, the most frequent case, or all as float32; or the data of a
+// [Resumer].
 const (
 	asBytes = iota
 	asFloats
@@ -228,10 +230,12 @@ func (v *Vec) checksum() uint32 {
 	return sum
 }
 
-// LoadState makes the environments what they were when [Vec.AppendState] of another Vec returned data, and returns
-// their Batch without the final observations. seeded reports the environments that have a random stream. It plays the
-// running episodes again, or lets a [Resumer] resume them. The error wraps [ErrBadState] if data is no state of a Vec made in the same way, or if the
-// episodes take another course here, or is that of ctx. Where it comes after the check of data, all environments must be reset.
+// LoadState restores the state that [Vec.AppendState] of another Vec returned as data, and returns its Batch without
+// the final observations. seeded reports the environments that have a random stream. LoadState replays the running
+// episodes, or lets a [Resumer] resume them.
+//
+// The error wraps [ErrBadState] if data is not a state of a Vec made in the same way, or if the replayed episodes
+// differ; or it is that of ctx. After an error other than one of the check of data, all environments must be reset.
 func (v *Vec) LoadState(ctx context.Context, data []byte) (b *Batch, seeded []bool, err error) {
 	if v.closed {
 		return nil, nil, ErrClosed
@@ -258,7 +262,7 @@ func (v *Vec) LoadState(ctx context.Context, data []byte) (b *Batch, seeded []bo
 	return v.batch, seeded, nil
 }
 
-// loadRows loads all rows, with as many goroutines as may compute: episodes are long where single steps are short.
+// loadRows loads all rows in parallel, since episodes may be long even if single steps are short.
 func (v *Vec) loadRows(ctx context.Context, rows []stateRow) error {
 	errs := make([]error, len(rows))
 	var all sync.WaitGroup
@@ -277,7 +281,7 @@ func (v *Vec) loadRows(ctx context.Context, rows []stateRow) error {
 	return cmp.Or(errs...)
 }
 
-// loadRow makes environment i what r says.
+// loadRow sets environment i to the state r.
 func (v *Vec) loadRow(ctx context.Context, i int, r *stateRow) error {
 	e, b := v.envs[i], v.batch
 	e.copies++ // so that policies start over
@@ -336,7 +340,7 @@ func (e *Env) resumes() bool {
 	return ok
 }
 
-// resume makes the episode that has begun what r says.
+// resume sets the episode that has begun to the state r.
 func (e *Env) resume(ctx context.Context, r *resumedRow) error {
 	task, ok := e.task.(Resumer)
 	switch {
@@ -353,7 +357,7 @@ func (e *Env) resume(ctx context.Context, r *resumedRow) error {
 	return e.src.UnmarshalBinary(r.now)
 }
 
-// parseState reads a state without any change of v.
+// parseState parses a state without changing v.
 func (v *Vec) parseState(data []byte) (sum uint32, rows []stateRow, err error) {
 	p := stateParser{data: data}
 	if !bytes.Equal(p.take(len(stateMagic)), []byte(stateMagic)) {
@@ -381,7 +385,7 @@ func (v *Vec) parseState(data []byte) (sum uint32, rows []stateRow, err error) {
 	return sum, rows, nil
 }
 
-// stateParser reads a state. After the end of its data it returns zeros, and bad is true.
+// stateParser parses a state. After the end of its data it returns zeros, and bad is true.
 type stateParser struct {
 	data []byte
 	bad  bool
@@ -414,7 +418,7 @@ func (p *stateParser) uvarint() uint64 {
 	return x
 }
 
-// bytes returns bytes with their length before them.
+// bytes returns a slice preceded by its length.
 func (p *stateParser) bytes() []byte { return p.take(int(min(p.uvarint(), math.MaxInt32))) }
 
 func (p *stateParser) row(r *stateRow, nAct int) error {

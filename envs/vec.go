@@ -11,22 +11,22 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// VecOptions are the arguments of [NewVec] with their defaults at zero.
+// VecOptions are the arguments of [NewVec]. Zero selects the default.
 type VecOptions struct {
 	Options         map[string]any                  // of the environment
 	Autoreset       AutoresetMode                   // default NextStep
 	MaxEpisodeSteps int                             // overrides the environment's time limit
-	Shards          int                             // goroutines to step with; default by NumEnvs, Spec.StepNanos and GOMAXPROCS. It changes no result
+	Shards          int                             // number of goroutines that step; default by NumEnvs, Spec.StepNanos and GOMAXPROCS. It changes no result
 	Log             bool                            // record actions, so that Snapshot works
-	Portable        bool                            // record actions in bounded memory where no [Resumer] writes its episodes, so that AppendState works; not for a nondeterministic Spec
+	Portable        bool                            // record actions in bounded memory unless a [Resumer] writes its episodes, so that AppendState works; ignored for a nondeterministic Spec
 	NewCluster      func() (cluster.Cluster, error) // default: by Spec.Backend, or sim.New
 
-	// Admit is asked before the second environment is made, with an estimate of the bytes that all take,
-	// see [Sized]. Its error is that of NewVec. Nil admits all.
+	// Admit is called before the second environment is made, with an estimate of the bytes of all environments, see
+	// [Sized]. NewVec returns its error. Nil admits all.
 	Admit func(bytes int64) error
-	// Making ends NewVec when it ends; nil never does.
+	// NewVec ends when the context Making ends; nil never does.
 	Making context.Context
-	// Isolate makes the failure of an environment, an error or a panic of its task, the end of its episode: see
+	// Isolate limits the failure of an environment, an error or a panic of its task, to its episode: see
 	// [Batch.Failed].
 	Isolate bool
 }
@@ -47,12 +47,12 @@ type Vec struct {
 	nInfo  int
 	bytes  int64 // estimated
 	closed bool
-	repair *repair // nil: failures are errors
+	repair *repair // nil if failures are errors
 
 	bounds []int           // shard k has rows bounds[k] … bounds[k+1]-1
 	work   []chan struct{} // wakes worker k, for shards 1 …
 	done   chan struct{}
-	crew   Crew // steps the shards instead; may be nil
+	crew   Crew // steps the shards instead of the workers; may be nil
 	shard  func(worker, shard int)
 	errs   []rowError // first failure of each shard
 	gather []gathered // of each shard; nil unless the task is a Batcher
@@ -118,7 +118,7 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 	return v, nil
 }
 
-// makeTask makes the task of environment i of n, unless opts forbid it.
+// makeTask makes the task of environment i of n, unless opts.Admit rejects it.
 func (v *Vec) makeTask(maker Maker, i, n int, opts *VecOptions) (Task, error) {
 	if opts.Making != nil && opts.Making.Err() != nil {
 		return nil, opts.Making.Err()
@@ -146,7 +146,7 @@ func (o *VecOptions) portable(spec *Spec) bool { return o.Portable && !spec.Nond
 // Portable reports whether [Vec.AppendState] works for these environments.
 func (v *Vec) Portable() bool { return v.envs[0].logged }
 
-// Bytes returns the estimate of the memory that the environments take, which [VecOptions.Admit] got.
+// Bytes returns the estimated memory of the environments, as given to [VecOptions.Admit].
 func (v *Vec) Bytes() int64 { return v.bytes }
 
 // backend returns a function that makes the cluster of an environment.
@@ -169,7 +169,7 @@ func Make(id string, n int, opts VecOptions) (*Vec, error) {
 	return NewVec(spec, n, opts)
 }
 
-// Notes returns warnings about the data that the environments play; see [Noter].
+// Notes returns warnings about the environments' data; see [Noter].
 func (v *Vec) Notes() []string {
 	if n, ok := v.envs[0].task.(Noter); ok {
 		return n.Notes()
@@ -286,7 +286,7 @@ func (v *Vec) stepRow(ctx context.Context, i int, action []float32) error {
 	if v.repair != nil {
 		v.batch.Failed[i] = nil
 	}
-	if v.envs[i].ended { // and the mode is NextStep, or Step had refused
+	if v.envs[i].ended { // in mode NextStep; Step has rejected the other modes
 		return v.nextRow(ctx, i)
 	}
 	var err error
@@ -295,7 +295,7 @@ func (v *Vec) stepRow(ctx context.Context, i int, action []float32) error {
 	} else {
 		err = v.advance(ctx, i, action)
 	}
-	if err != nil || v.mode != SameStep || !v.envs[i].ended { // another one after a failure
+	if err != nil || v.mode != SameStep || !v.envs[i].ended { // v.envs[i] is replaced after a failure
 		return err
 	}
 	return v.sameRow(ctx, i)

@@ -1,9 +1,8 @@
-// Package classic has CartPole-v1, exactly as in Gymnasium, to compare trainers, servers and clients
-// with published results of every learner. It schedules nothing.
+// Package classic implements CartPole-v1 exactly as Gymnasium does, to compare trainers, servers and clients with the
+// published results of other learners. It schedules nothing.
 //
-// A pole stands on a cart by a joint without friction. The agent pushes the cart to the left
-// or to the right, 50 times a second, and is to keep the pole upright and the cart on its
-// track.
+// A pole stands on a cart by a joint without friction. The agent pushes the cart to the left or to the right, 50 times
+// a second, and must keep the pole upright and the cart on its track.
 //
 // # Action
 //

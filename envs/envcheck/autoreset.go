@@ -104,7 +104,7 @@ func (c *checker) checkDisabled(t *testing.T) {
 	}
 }
 
-// checkSnapshot plays on from a snapshot and from a portable state in other Vecs and compares.
+// checkSnapshot continues from a snapshot and from a portable state in other Vecs and compares.
 func (c *checker) checkSnapshot(t *testing.T) {
 	opts := envs.VecOptions{Autoreset: envs.SameStep, Log: true}
 	v, w, x := c.local(t, 3, opts), c.local(t, 3, opts), c.local(t, 3, opts)

@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// checkBaseline plays one episode, or a bounded part of it, by the baseline's policy, and compares
-// with [envs.Policies].
+// checkBaseline plays one episode, or a bounded part of it, by the baseline's policy, and compares it with
+// [envs.Policies].
 func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 	v, w := c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep}), c.local(t, 1, envs.VecOptions{Autoreset: envs.SameStep})
 	_, act := v.Spaces()
@@ -41,9 +41,9 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 		}
 		first = b.Done(0)
 		if base.Name == envs.RandomName {
-			continue // Policies draw by themselves
+			continue // a random policy has a generator of its own
 		}
-		for range 2 { // the second time the answer is the same
+		for range 2 { // asked again, it gives the same answer
 			if err := policies.Act(ctx, other); err != nil {
 				t.Fatalf("step %d: %v", step, err)
 			}
@@ -58,8 +58,8 @@ func (c *checker) checkBaseline(t *testing.T, base *envs.Baseline) {
 	}
 }
 
-// checkAsked calls the baseline at some steps while another policy acts. The calls change nothing,
-// its answers are permitted actions, and in each episode it starts over at its first call.
+// checkAsked calls the baseline at some steps while another policy acts. The calls change nothing, the answers are
+// permitted actions, and the first call in an episode starts the policy over.
 func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	const n, every = 2, 7
 	v, w := c.local(t, n, envs.VecOptions{}), c.local(t, n, envs.VecOptions{})
@@ -95,7 +95,7 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 		}
 	}
 	if base.Name == envs.RandomName {
-		return // Policies draw by themselves
+		return // a random policy has a generator of its own
 	}
 	b = reset(t, v, 6)
 	for range 3 {
@@ -107,7 +107,7 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := slices.Clone(advice) // also where nothing is decided
+	want := slices.Clone(advice) // equal even where Act decides nothing
 	for step := range 3 {
 		if err := errors.Join(policies.Act(ctx, advice), anew.Act(ctx, want)); err != nil {
 			t.Fatal(err)

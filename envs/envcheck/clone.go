@@ -33,8 +33,8 @@ func replay(t *testing.T, v *envs.Vec, actions [][]float32) []envs.Batch {
 	return batches
 }
 
-// checkClones saves the state of environments that can be copied and returns to it: the same actions
-// lead to the same batches, to the last bit, also beyond an episode's end and after other actions.
+// checkClones saves environments that can be copied and loads them again. The same actions lead to the same batches, to
+// the last bit, also past the end of an episode and after other actions.
 func (c *checker) checkClones(t *testing.T) {
 	const n = 3
 	if err := c.local(t, 1, envs.VecOptions{}).CanClone(); err != nil {
@@ -95,8 +95,8 @@ func (c *checker) checkClones(t *testing.T) {
 	c.checkResample(t)
 }
 
-// checkResample draws the future again, in v, in w after another future was drawn there, and in u from
-// another seed. The present stays, and from there v and w are equal, whereas u differs.
+// checkResample resamples the future in v, in w after another resampling there, and in u from another seed. The current
+// state stays. From there v and w are equal, and u differs.
 func (c *checker) checkResample(t *testing.T) {
 	var all [3]*envs.Vec
 	for i := range all {
@@ -140,13 +140,13 @@ func (c *checker) checkResample(t *testing.T) {
 		}
 		differs = differs || !reflect.DeepEqual(b, u.Last())
 	}
-	if !differs && steps >= 50 { // a present deployment may have many pods
+	if !differs && steps >= 50 { // a current deployment may have many pods
 		t.Errorf("Resample from another seed changes nothing in %d steps", steps)
 	}
 }
 
-// checkFork copies one environment to another: from then on they are equal, and the others play as
-// in a vector without the fork.
+// checkFork copies one environment to another. From then on the two are equal, and the others step as in a vector
+// without the fork.
 func (c *checker) checkFork(t *testing.T, mode envs.AutoresetMode) {
 	const n = 3
 	v, w := c.local(t, n, envs.VecOptions{Autoreset: mode}), c.local(t, n, envs.VecOptions{Autoreset: mode})

@@ -1,8 +1,7 @@
 // Package envcheck holds the contract of environments as tests, and toy tasks.
 //
-// [Run] checks one environment; every environment's tests call it, and clients' tests call it
-// for environments on a server. The toy tasks are for the tests of learners, servers and
-// clients.
+// [Run] checks one environment. The tests of every environment call it, and so do the clients' tests for environments
+// on a server. The toy tasks serve the tests of learners, servers and clients.
 package envcheck
 
 import (
@@ -22,26 +21,25 @@ import (
 
 // Options adapt [Run] to an environment.
 type Options struct {
-	Options       map[string]any                  // to make it with
-	Steps         int                             // random steps of each check; default 1000; a tenth, but 40 at least, with -short
+	Options       map[string]any                  // to make the environment with
+	Steps         int                             // random steps of each check; default 1000; with -short a tenth, at least 40
 	NewCluster    func() (cluster.Cluster, error) // the backend; default: sim
 	OneEpisode    bool                            // every seed gives the same episode
 	SkipBaselines bool
 
-	// Make makes n environments of the spec elsewhere, such as on a server. The default is this
-	// process. An unknown option must be an error that wraps envs.ErrInvalidOption. Make may ignore
-	// NewCluster, which exists in this process only. Run closes what Make returns.
+	// Make makes n environments of the spec elsewhere, such as on a server. The default is this process. An unknown
+	// option must be an error that wraps envs.ErrInvalidOption. Make may ignore NewCluster, which exists in this
+	// process only. Run closes the result.
 	Make func(n int, opts envs.VecOptions) (envs.VecEnv, error)
 }
 
-// Run checks that the environment of spec keeps the contract: values in their spaces, masks that
-// permit something, reproducible episodes, errors for invalid calls, autoreset as Gymnasium defines
-// it, results that do not depend on sharding, snapshots and copies that resume, and baselines that
-// play, and that change nothing when they are only asked.
+// Run checks that the environment of spec keeps the contract: values in their spaces, masks that permit something,
+// reproducible episodes, errors for invalid calls, autoreset as Gymnasium defines it, results that do not depend on
+// sharding, snapshots and copies that resume, and baselines that play and whose answers change nothing.
 //
-// With Options.Make, the result of Make must keep the contract of [envs.VecEnv] and play the
-// trajectories of this process. Run then skips checks that need the environments in this process:
-// the task's info and rendering, sharding, snapshots and baselines.
+// With Options.Make, the result of Make must keep the contract of [envs.VecEnv] and follow the trajectories of this
+// process. Run then skips checks that need the environments in this process: the task's info and rendering, sharding,
+// snapshots and baselines.
 func Run(t *testing.T, spec *envs.Spec, opts Options) {
 	t.Helper()
 	if opts.Steps == 0 {
@@ -163,7 +161,7 @@ func (c *checker) checkUnknownOption(t *testing.T) {
 	}
 }
 
-// checkValues plays at random and checks every value.
+// checkValues takes random actions and checks every value.
 func (c *checker) checkValues(t *testing.T) {
 	const n = 3
 	v := c.make(t, n, envs.VecOptions{Autoreset: envs.SameStep})
@@ -267,7 +265,7 @@ func (c *checker) checkOrder(t *testing.T) {
 	}
 }
 
-// checkInvalidActions gives actions outside the space and checks that nothing was stepped.
+// checkInvalidActions takes actions outside the space and checks that no environment steps.
 func (c *checker) checkInvalidActions(t *testing.T) {
 	v, w := c.make(t, 2, envs.VecOptions{}), c.make(t, 2, envs.VecOptions{})
 	bv, bw := reset(t, v, 1), reset(t, w, 1)
@@ -297,7 +295,7 @@ func (c *checker) checkInvalidActions(t *testing.T) {
 	}
 }
 
-// trajectory plays steps at random and returns a hash of everything seen.
+// trajectory takes random actions and returns a hash of all results.
 func trajectory(t *testing.T, v envs.VecEnv, b *envs.Batch, p *player, steps int) string {
 	t.Helper()
 	h := sha256.New()
@@ -339,7 +337,7 @@ func (c *checker) checkSeeds(t *testing.T) {
 	c.checkSeedOfRow(t)
 }
 
-// checkSeedOfRow checks that environment i of seed s plays the episode of seed s+i.
+// checkSeedOfRow checks that environment i of seed s has the episode of seed s+i.
 func (c *checker) checkSeedOfRow(t *testing.T) {
 	v, w := c.make(t, 3, envs.VecOptions{}), c.make(t, 1, envs.VecOptions{})
 	b := reset(t, v, 5)

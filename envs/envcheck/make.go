@@ -22,7 +22,7 @@ func (c *checker) make(t *testing.T, n int, opts envs.VecOptions) envs.VecEnv {
 	return owned(t, v, err)
 }
 
-// local makes n environments in this process, whatever Options.Make is.
+// local makes n environments in this process, regardless of Options.Make.
 func (c *checker) local(t *testing.T, n int, opts envs.VecOptions) *envs.Vec {
 	t.Helper()
 	v, err := envs.NewVec(c.spec, n, c.adapted(opts))

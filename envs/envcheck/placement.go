@@ -15,12 +15,11 @@ import (
 // placementFeatures is the number of features of a node in Placement.
 const placementFeatures = 7
 
-// Placement is a toy of the real families: pods arrive one a second, run for a while, and are
-// placed on one of n nodes. The observation is a row of 7 features for each node (requested
-// CPU and memory, free CPU and memory, the pod's CPU and memory, all as shares of the node's,
-// and the number of its pods over 100); the mask permits the nodes on which the pod fits, or
-// all if it fits nowhere. A placed pod is worth 1; one that does not fit stays pending and is
-// worth 0. It exercises the cluster and measures what a placement costs.
+// Placement is a toy version of the placement environments. Pods arrive one a second, run for a while, and are placed
+// on one of n nodes. The observation is a row of 7 features for each node: requested CPU and memory, free CPU and
+// memory, the pod's CPU and memory, all as shares of the node's, and the number of its pods over 100. The mask permits
+// the nodes that the pod fits, or all if it fits none. A placed pod earns 1; one that does not fit stays pending and
+// earns 0. The toy exercises the cluster and measures the cost of a placement.
 func Placement(nodes, pods int) *envs.Spec {
 	return toySpec("toy/Placement-v0", 0, func() envs.Task { return newPlacement(nodes, pods) })
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 )
 
-// checkResume writes the episodes of a [envs.Resumer] again and again, and loads each state into fresh environments: they
-// have the same state, and the same actions lead to the same batches, to the last bit, to the end and beyond.
+// checkResume writes the episodes of a [envs.Resumer] at several steps, and loads each state into fresh environments.
+// They have the same state, and the same actions lead to the same batches, to the last bit, until the end of the
+// episode and beyond.
 func (c *checker) checkResume(t *testing.T) {
 	const n, states = 2, 6
 	if _, ok := c.local(t, 1, envs.VecOptions{}).Env(0).Task().(envs.Resumer); !ok {
@@ -54,7 +55,7 @@ func (c *checker) checkResume(t *testing.T) {
 			for k, got := range replay(t, w, actions[at[i]:]) {
 				want := want[at[i]+k]
 				for r := range n {
-					if !got.Done(r) { // what an earlier episode has left there
+					if !got.Done(r) { // a remainder of an earlier episode there
 						copy(row(got.FinalObs, r, n), row(want.FinalObs, r, n))
 						copy(row(got.FinalMask, r, n), row(want.FinalMask, r, n))
 						copy(row(got.FinalInfo, r, n), row(want.FinalInfo, r, n))

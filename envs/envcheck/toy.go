@@ -10,9 +10,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Identity is the simplest task that can be learned: the observation is one of n numbers as a
-// one-hot vector, the right action is that number, worth 1, and every other is worth 0. An
-// episode has 100 steps, so that the optimal return is 100 and a random one is 100/n.
+// Identity is the simplest task that can be learned. The observation is one of n numbers as a one-hot vector. The
+// action that equals the number earns 1, every other 0. An episode has 100 steps, so the optimal return is 100 and a
+// random one is 100/n.
 func Identity(n int) *envs.Spec {
 	return toySpec("toy/Identity-v0", 100, func() envs.Task { return &identity{n: n} })
 }
@@ -45,10 +45,9 @@ func (t *identity) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	permitAll(mask)
 }
 
-// Timing tests how steps and episodes are counted. The observation is the number of steps since the
-// reset over 10, and the reward of step k (from 1) is k. The episode terminates with step length,
-// or is truncated at the limit if that comes first (0 is no limit). Action 1 is masked out at even
-// steps.
+// Timing tests how steps and episodes are counted. The observation is the number of steps since the reset over 10, and
+// the reward of step k (from 1) is k. The episode terminates with step length, or is truncated at the limit if that
+// comes first (0 is no limit). Action 1 is masked out at even steps.
 func Timing(length, limit int) *envs.Spec {
 	return toySpec("toy/Timing-v0", limit, func() envs.Task { return &timing{length: length} })
 }
@@ -74,10 +73,9 @@ func (t *timing) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	mask[0], mask[1] = true, t.k%2 == 1
 }
 
-// FixedSequence asks for a fixed sequence of actions: each right action is worth 1 and the
-// first wrong one terminates the episode, as does the end of the sequence, so that the
-// optimal return is the sequence's length. The observation is the position as a one-hot
-// vector.
+// FixedSequence asks for a fixed sequence of actions. Each right action earns 1. The first wrong one terminates the
+// episode, as does the end of the sequence, so the optimal return is the length of the sequence. The observation is the
+// position as a one-hot vector.
 func FixedSequence(actions int, sequence []int) *envs.Spec {
 	for _, a := range sequence {
 		if a < 0 || a >= actions {

@@ -10,9 +10,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// IdentityBox is [Identity] with actions of a Box, as Stable-Baselines3's IdentityEnvBox: the
-// observation is size numbers in [-1, 1], and an action none of whose numbers is further than
-// eps from them is worth 1. The optimal return is 100, which the baseline Identity attains.
+// IdentityBox is [Identity] with actions of a Box, like Stable-Baselines3's IdentityEnvBox. The observation is size
+// numbers in [-1, 1]. An action earns 1 if each of its numbers is within eps of the observation's. The optimal return
+// is 100, which the baseline Identity attains.
 func IdentityBox(size int, eps float64) *envs.Spec {
 	s := toySpec("toy/IdentityBox-v0", 100, func() envs.Task { return &identityBox{want: make([]float32, size), eps: eps} })
 	s.Baselines = []envs.Baseline{{Name: "Identity", Doc: "Answers the observation.", New: func(t envs.Task) (envs.Policy, error) {
@@ -63,10 +63,9 @@ func (t *identityBox) Apply(_ context.Context, _ cluster.Cluster, action []float
 
 func (t *identityBox) Observe(_ *cluster.State, obs []float32, _ []bool) { copy(obs, t.want) }
 
-// IdentityMultiDiscrete is [Identity] with actions of several parts, as Stable-Baselines3's
-// IdentityEnvMultiDiscrete: the observation has a one-hot vector for each part, and the action
-// that has all of them right is worth 1. The mask forbids each wrong choice with probability
-// one half. The optimal return is 100.
+// IdentityMultiDiscrete is [Identity] with actions of several parts, like Stable-Baselines3's IdentityEnvMultiDiscrete.
+// The observation has a one-hot vector for each part. An action with all parts right earns 1. The mask forbids each
+// wrong choice with probability one half. The optimal return is 100.
 func IdentityMultiDiscrete(nvec ...int) *envs.Spec {
 	return toySpec("toy/IdentityMultiDiscrete-v0", 100, func() envs.Task {
 		return &identityParts{act: space.MultiDiscrete{NVec: nvec}, sizes: nvec, want: make([]int, len(nvec))}

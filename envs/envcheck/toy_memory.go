@@ -9,10 +9,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Memory shows one of n cues in the first step of an episode of the given length, and asks for
-// it in the last: the action that is the cue is worth 1 there. Actions before are worth
-// nothing. Between the two the observation is 0, except that its last number is 1 in the
-// last step. A policy without memory cannot do better than 1/n. The baseline Recall attains
+// Memory shows one of n cues in the first step of an episode of the given length, and asks for it in the last: there
+// the action that equals the cue earns 1. Earlier actions earn nothing. In between the observation is 0, except that
+// its last number is 1 in the last step. A policy without memory cannot do better than 1/n. The baseline Recall attains
 // the optimal return of 1.
 func Memory(n, length int) *envs.Spec {
 	s := toySpec("toy/Memory-v0", 0, func() envs.Task { return &memory{n: n, length: length} })

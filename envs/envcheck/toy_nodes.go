@@ -10,13 +10,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// errTask is returned for a baseline of another toy.
+// errTask is the error of a baseline for a task of another toy.
 var errTask = errors.New("envcheck: the task is of another toy")
 
-// LargestNode asks for the node whose first feature is the largest of those that the mask
-// permits, which is worth 1; half of the n nodes are permitted, rounded up. The second feature
-// means nothing. With wait there is one more action, never worth anything. An episode has 50
-// steps, so that the optimal return is 50. The baseline Largest attains it.
+// LargestNode asks for the node with the largest first feature among those that the mask permits; it earns 1. The mask
+// permits half of the n nodes, rounded up. The second feature is noise. With wait there is one more action, which never
+// earns anything. An episode has 50 steps, so the optimal return is 50. The baseline Largest attains it.
 func LargestNode(n int, wait bool) *envs.Spec {
 	s := toySpec("toy/LargestNode-v0", 50, func() envs.Task { return &largestNode{n: n, wait: wait} })
 	s.Baselines = []envs.Baseline{{Name: "Largest", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Policy, error) {
@@ -89,11 +88,9 @@ func (t *largestNode) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	copy(mask, t.permitted)
 }
 
-// Partner pairs an even number n of nodes by edges and marks one: its partner is the right
-// node, worth 1. The mask forbids the marked node. Other nodes have no feature that sets them
-// apart, so that a policy that passes no messages is right with probability 1/(n-1). As many
-// edges again are masked out and lead astray. An episode has 50 steps, so that the optimal
-// return is 50.
+// Partner pairs an even number n of nodes by edges and marks one. Its partner is the right node and earns 1. The mask
+// forbids the marked node. No feature distinguishes the other nodes, so a policy that passes no messages is right with
+// probability 1/(n-1). As many distractor edges are masked out. An episode has 50 steps, so the optimal return is 50.
 func Partner(n int) *envs.Spec {
 	return toySpec("toy/Partner-v0", 50, func() envs.Task { return &partner{n: n} })
 }
@@ -150,12 +147,10 @@ func (t *partner) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	}
 }
 
-// RecalledNode shows in the first step of an episode, by a number that belongs to no node, whether
-// the node with the largest or that with the smallest first feature is asked for, in this step and
-// in each of the following, where the number is 0. The right node is worth 1; nodes, mask and
-// features are those of LargestNode. An episode has the given length, which is the optimal return
-// and that of the baseline Recall. A policy without memory knows what is asked for in the first
-// step only, and guesses it by a coin in the others.
+// RecalledNode asks in each step for the node with the largest or for the node with the smallest first feature. A
+// number that belongs to no node tells which, in the first step only; later it is 0. The right node earns 1; nodes,
+// mask and features are those of LargestNode. An episode has the given length, which is the optimal return and that of
+// the baseline Recall. After the first step, a policy without memory can only guess which of the two is right.
 func RecalledNode(n, length int) *envs.Spec {
 	s := toySpec("toy/RecalledNode-v0", 0, func() envs.Task { return &recalledNode{largestNode: largestNode{n: n}, length: length} })
 	s.Baselines = []envs.Baseline{{Name: "Recall", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Policy, error) {
@@ -188,7 +183,7 @@ func (t *recalledNode) Begin(ctx context.Context, c cluster.Cluster, rng *rand.R
 	return t.largestNode.Begin(ctx, c, rng)
 }
 
-// wanted returns the node that is asked for.
+// wanted returns the right node.
 func (t *recalledNode) wanted() int {
 	if !t.smallest {
 		return t.best()

@@ -9,11 +9,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Planned is a task of 3 steps with actions 0, 1 and 2, for tests of baselines that plan. A step pays its
-// action or, once, Plan.
+// Planned is a task of 3 steps with actions 0, 1 and 2, for tests of baselines that plan. A step pays its action, or
+// Plan if a baseline has set it.
 type Planned struct {
-	Plan *float64 // of the next step, set by a baseline; nil: none
-	Step int      // steps made in the episode, which are the observation
+	Plan *float64 // for the next step, set by a baseline; nil if none
+	Step int      // steps taken in the episode; the observation
 }
 
 // Spaces implements [envs.Task].

@@ -1,5 +1,5 @@
-// Package envstest holds what the tests of environments have in common: environments that are
-// played step by step, baselines, golden files and the public data.
+// Package envstest holds the shared code of the tests of environments: stepping, baselines, golden files and the public
+// data.
 package envstest
 
 import (
@@ -42,7 +42,7 @@ func Open(tb testing.TB, id string, n int, opts envs.VecOptions) *envs.Vec {
 	return v
 }
 
-// CheckInvalid opens a specification with options that are invalid; want is part of the error.
+// CheckInvalid opens a specification with invalid options; the error must contain want.
 func CheckInvalid(tb testing.TB, id string, opts map[string]any, want string) {
 	tb.Helper()
 	if _, err := Spec(tb, id).Open(opts); !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), want) {
@@ -100,8 +100,8 @@ func PolicyOf(tb testing.TB, spec *envs.Spec, task envs.Task, name string) envs.
 	return policy
 }
 
-// Play plays an episode of one environment by a policy, which may choose nothing that is masked
-// out, and returns its last batch.
+// Play plays an episode of one environment by a policy and returns its last batch. The policy must not choose a masked
+// action.
 func Play(tb testing.TB, v *envs.Vec, policy envs.Policy, seed uint64) *envs.Batch {
 	tb.Helper()
 	b := Reset(tb, v, seed)
@@ -209,8 +209,8 @@ func Sampled(tb testing.TB, v *envs.Vec, seed uint64) string {
 	return text.String()
 }
 
-// BenchmarkStep plays sampled actions with 8 environments in one goroutine and reports placements
-// per second. A placement takes as many actions as there are levels.
+// BenchmarkStep plays sampled actions with 8 environments in one goroutine and reports placements per second. A
+// placement takes levels actions.
 func BenchmarkStep(b *testing.B, id string, opts map[string]any, levels int) {
 	b.Helper()
 	const n = 8

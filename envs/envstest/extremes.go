@@ -10,13 +10,13 @@ import (
 
 // An Extreme is a set of options at the ends of their ranges.
 type Extreme struct {
-	Name    string // of the option, or what they have in common
+	Name    string // name of the option, or what the options share
 	Options map[string]any
 }
 
-// Ends returns the options of a specification with each number at both ends of its range, and with each of its
-// words. Where options exclude one another, it comes as near to the end as Open permits. It reads the ranges
-// from the specification, so that it covers new options by itself.
+// Ends returns the options of a specification with each number at both ends of its range, and with each of its words.
+// Where options exclude one another, it comes as near to the end as Open permits. Ends reads the ranges from the
+// specification and so covers new options automatically.
 func Ends(spec *envs.Spec) []Extreme {
 	var list []Extreme
 	for _, o := range envs.DescribeOptions(spec.Options) {
@@ -36,8 +36,8 @@ func Ends(spec *envs.Spec) []Extreme {
 	return list
 }
 
-// Extremes returns Ends, and all numbers together as great as Open takes them: by each word, and with each of
-// them at its lower end. It takes seconds.
+// Extremes returns Ends, and all numbers together as large as Open accepts them: for each word, and with each number at
+// its lower end. It takes seconds.
 func Extremes(spec *envs.Spec) []Extreme {
 	list, all := Ends(spec), Greatest(spec).Options
 	for _, o := range envs.DescribeOptions(spec.Options) {
@@ -60,12 +60,12 @@ func Extremes(spec *envs.Spec) []Extreme {
 	return append(list, Extreme{"all", all})
 }
 
-// Greatest returns all numbers together as great as Open takes them.
+// Greatest returns all numbers together as large as Open accepts them.
 func Greatest(spec *envs.Spec) Extreme { return Extreme{"all", greatest(spec, nil)} }
 
-// greatest returns the greatest numbers that Open takes together beside others.
+// greatest returns the greatest numbers that Open accepts together with the options beside.
 func greatest(spec *envs.Spec, beside map[string]any) map[string]any {
-	for range 2 { // again, since some options bound others
+	for range 2 { // twice, since some options bound others
 		for _, o := range envs.DescribeOptions(spec.Options) {
 			if o.Max == nil {
 				continue
@@ -78,8 +78,8 @@ func greatest(spec *envs.Spec, beside map[string]any) map[string]any {
 	return beside
 }
 
-// near returns the value closest to an end of an option's range that Open takes beside others, of those that
-// lie half as far from the default each time.
+// near returns the value closest to an end of an option's range that Open accepts together with the options beside. It
+// halves the distance to the default until Open accepts the value.
 func near(spec *envs.Spec, beside map[string]any, o *envs.Option, end float64) (any, bool) {
 	from := number(o.Default)
 	for d := range multiple { // some numbers must be a multiple of others
@@ -101,7 +101,7 @@ func near(spec *envs.Spec, beside map[string]any, o *envs.Option, end float64) (
 	}
 }
 
-// multiple is the greatest number that some option must be a multiple of: the nodes of a sub-cluster.
+// multiple is the largest number that an option must be a multiple of: the nodes of a sub-cluster.
 const multiple = 27
 
 // with returns opts with another option.
@@ -120,7 +120,7 @@ func opens(spec *envs.Spec, opts map[string]any) bool {
 	return err == nil
 }
 
-// integral returns x as an int where it is whole.
+// integral returns x as an int if it is whole.
 func integral(x float64) any {
 	if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
 		return int(x)
@@ -128,7 +128,7 @@ func integral(x float64) any {
 	return x
 }
 
-// number returns a numeric option as a float64, 0 for another.
+// number returns a numeric option as a float64, and 0 for any other.
 func number(v any) float64 {
 	switch v := v.(type) {
 	case int:
@@ -139,7 +139,7 @@ func number(v any) float64 {
 	return 0
 }
 
-// Own returns the registered specifications that are no toys of tests.
+// Own returns the registered specifications except the toys of tests.
 func Own() []*envs.Spec {
 	return slices.DeleteFunc(envs.Specs(), func(s *envs.Spec) bool { return len(s.ID) > 5 && s.ID[:5] == "test/" })
 }

@@ -15,8 +15,8 @@ var baselines = []envs.Baseline{
 		New: lowest(func(n *cluster.Node) int64 { return n.Allocatable.MilliCPU - n.Requested.MilliCPU })},
 }
 
-// lowest makes a baseline that takes the node of the lowest cost on which the pod fits, of equal ones the
-// first, and node 0 if it fits on none.
+// lowest makes a baseline that takes the node with the lowest cost among those that the pod fits, the first of equal
+// ones, and node 0 if it fits none.
 func lowest(cost func(n *cluster.Node) int64) func(envs.Task) (envs.Policy, error) {
 	return func(task envs.Task) (envs.Policy, error) {
 		t, ok := task.(*Task)

@@ -1,5 +1,5 @@
-// Package example packs pods on few nodes. It is the smallest complete environment of a cluster, to copy
-// when writing another: CONTRIBUTING.md says what each file holds. Package all does not register it.
+// Package example packs pods onto few nodes. It is the smallest complete environment on a cluster, a template for new
+// ones: CONTRIBUTING.md lists the files. Package all does not register it.
 //
 // # Action
 //
@@ -18,7 +18,7 @@
 //	index  pod                                 min  max
 //	0      CPU that it requests, over a node's     0    1
 //	1      memory that it requests, over a node's  0    1
-//	2      pods to come after it, over all         0    1
+//	2      pods still to come, over all         0    1
 //
 // # Reward
 //

@@ -12,7 +12,7 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	}
 	pod := obs[t.opts.Nodes*nodeFeatures:]
 	clear(pod)
-	s.FitMask(int32(t.next), mask) // clears the mask behind the last pod
+	s.FitMask(int32(t.next), mask) // clears the mask after the last pod
 	if t.next < len(t.requests) {
 		r := t.requests[t.next]
 		pod[0], pod[1] = share(r.MilliCPU, capacity.MilliCPU), share(r.MemoryBytes, capacity.MemoryBytes)

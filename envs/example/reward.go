@@ -1,6 +1,7 @@
 package example
 
-// reward counts a pod that was bound, or not, to a node that ran none before, and returns what it earns.
+// reward counts the pod and returns what it earns. bound says whether it was bound, first whether its node ran no pod
+// before.
 func (t *Task) reward(bound, first bool) float64 {
 	switch {
 	case !bound:

@@ -2,13 +2,17 @@ package lanes
 
 import "math"
 
-// SinCos returns the sine and the cosine of x, correctly rounded for |x| ≤ π/4 but in about
-// one case in a million, and otherwise those of package math.
+<<<<<<< HEAD:envs/classic/lanes/trig.go
+// SinCos returns the sine and the cosine of x. For |x| ≤ π/4 they are correctly rounded in all but about one case in a
+// million; for larger |x| they are those of package math.
+=======
+// sincos returns the sine and the cosine of x. For |x| ≤ π/4 they are correctly rounded in all but about one case in a
+// million; for larger |x| they are those of package math.
+>>>>>>> 477448a6 (envs: state comments plainly):envs/classic/trig.go
 //
-// NumPy takes both from the C library, whose results are the correctly rounded ones but for
-// about 0.3 % of sines and 0.02 % of cosines in CartPole's range. Those of math differ in
-// 1.5 % and 25 %, and depend on the architecture. An unstable pole amplifies the last bit
-// by e^(4 t/s), which shows in the float32 observation of a long episode.
+// NumPy takes both from the C library, whose results are correctly rounded except for about 0.3 % of sines and 0.02 %
+// of cosines in CartPole's range. Those of math differ in 1.5 % and 25 %, and depend on the architecture. An unstable
+// pole amplifies the last bit by e^(4 t/s), which shows in the float32 observation of a long episode.
 //
 // The Taylor series is summed in double-double arithmetic, as far as its terms reach below
 // the last bit of a double, and in plain arithmetic beyond.
@@ -102,7 +106,7 @@ func square(x float64) dd {
 
 // mul returns a·b.
 func (a dd) mul(b dd) dd {
-	p := float64(a.hi * b.hi) // not to be fused with a sum to come
+	p := float64(a.hi * b.hi) // must not be fused with a later sum
 	e := math.FMA(a.hi, b.hi, -p)
 	return dd{p, math.FMA(a.lo, b.hi, math.FMA(a.hi, b.lo, e))}
 }
