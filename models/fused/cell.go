@@ -6,18 +6,16 @@ type cell struct {
 	weightX, weightH, biasX, biasH param
 
 	in, size int
-	offset   int // of its state, h and then c, in that of an environment
+	offset   int // of its state (h, then c) in the state of an environment
 
-	bias         []float32 // sum of both
-	wx, wh       []float32 // transposed; wx is empty if nothing needs the gradient of x
+	bias         []float32 // biasX + biasH
+	wx, wh       []float32 // transposed weights; wx is empty if the gradient of x is not needed
 	gates        []float32 // (rows, 4·size) i, f, g and o after their activations
 	h, c, tanhC  []float32 // (rows, size)
 	hPrev, cPrev []float32 // (rows, size) the state before each step
-	dGates, dx   []float32 // gradients of the gates before their activations and of x
-	dh, dc       []float32 // (n, size) gradients that come from the next step
+	dGates, dx   []float32 // gradients of the gates before their activations, and of x
+	dh, dc       []float32 // (n, size) gradients from the next step
 }
-
-var _ module = (*cell)(nil)
 
 func newCell(c *cursor, offset int, needsGradient bool) *cell {
 	l := &cell{weightX: c.take(), weightH: c.take(), biasX: c.take(), biasH: c.take(), offset: offset}
@@ -29,7 +27,7 @@ func newCell(c *cursor, offset int, needsGradient bool) *cell {
 	return l
 }
 
-func (c *cell) grow(rows int, _ []float32) []float32 {
+func (c *cell) grow(rows int) {
 	size := rows * c.size
 	for _, x := range []*[]float32{&c.h, &c.c, &c.tanhC, &c.hPrev, &c.cPrev, &c.dh, &c.dc} {
 		*x = aligned(size)
@@ -38,10 +36,9 @@ func (c *cell) grow(rows int, _ []float32) []float32 {
 	if len(c.wx) > 0 {
 		c.dx = aligned(rows * c.in)
 	}
-	return c.h
 }
 
-// load sets the state before the first step to the caller's, or to zeros if state is nil.
+// load copies the state before the first step from state, or sets it to zeros if state is nil.
 func (c *cell) load(state []float32, stateSize, num int) {
 	for r := range num {
 		h, cell := c.hPrev[r*c.size:(r+1)*c.size], c.cPrev[r*c.size:(r+1)*c.size]
@@ -56,7 +53,7 @@ func (c *cell) load(state []float32, stateSize, num int) {
 	}
 }
 
-// save copies the state after the last step to the caller's.
+// save copies the state after a single step to state.
 func (c *cell) save(state []float32, stateSize, num int) {
 	for r := range num {
 		s := state[r*stateSize+c.offset:]
@@ -65,25 +62,19 @@ func (c *cell) save(state []float32, stateSize, num int) {
 	}
 }
 
-// forward continues from the state that load has set.
-func (c *cell) forward(w *worker, x, _ []float32) {
-	c.sumBias(w.k)
-	c.forwardInputs(w.k, x, 0, w.rows)
-	c.forwardSteps(w.k, w.rows, w.net.num, 0, w.net.num, w.net.starts)
-}
-
+// sumBias sets bias to the sum of both biases.
 func (c *cell) sumBias(k kernels) {
 	copy(c.bias, c.biasX.value)
 	k.add(c.bias, c.biasH.value)
 }
 
-// forwardInputs sets the gates of rows lo to hi to the part that x has in them.
+// forwardInputs sets the gates of rows [lo, hi) to x·weightX + bias; the steps add the rest.
 func (c *cell) forwardInputs(k kernels, x []float32, lo, hi int) {
 	gates := 4 * c.size
 	k.gemm(hi-lo, gates, c.in, matrix{x[lo*c.in:], c.in, 1}, c.weightX.value, gates, c.gates[lo*gates:], gates, c.bias, 0)
 }
 
-// forwardSteps goes through the steps of environments from up to but not including to, of num in all.
+// forwardSteps computes all steps of environments [from, to) of num.
 func (c *cell) forwardSteps(k kernels, rows, num, from, to int, starts []bool) {
 	gates, n := 4*c.size, to-from
 	for lo := from; lo < rows; lo += num {
@@ -149,20 +140,7 @@ func shift(x []float32) {
 	}
 }
 
-// backward goes back through the steps.
-func (c *cell) backward(w *worker, x, _, d []float32) []float32 {
-	c.backwardSteps(w.k, d, w.rows, w.net.num, 0, w.net.num, w.net.starts)
-	c.parameters(w, c.weightX, x, 0, 4*c.size)
-	c.parameters(w, c.weightH, c.hPrev, 0, 4*c.size)
-	copy(w.gradient(c.biasH), w.gradient(c.biasX))
-	if len(c.wx) == 0 {
-		return nil
-	}
-	c.backwardInputs(w.k, 0, w.rows)
-	return c.dx
-}
-
-// backwardSteps sets the gradients of the gates of environments from up to but not including to, of num in all.
+// backwardSteps sets the gradients of the gates of environments [from, to) of num, from the last step to the first.
 func (c *cell) backwardSteps(k kernels, d []float32, rows, num, from, to int, starts []bool) {
 	H, gates, n := c.size, 4*c.size, to-from
 	dhNext, dc := c.dh[from*H:to*H], c.dc[from*H:to*H]
@@ -186,23 +164,20 @@ func (c *cell) backwardSteps(k kernels, d []float32, rows, num, from, to int, st
 	}
 }
 
-// parameters adds the gradients of the columns from up to but not including to of a weight, whose rows
-// multiply x, and with those of weightX the gradients of the bias.
-func (c *cell) parameters(w *worker, p param, x []float32, from, to int) {
+// parameters sets the gradients of columns [from, to) of a weight, whose rows multiply x, and for weightX
+// also those of biasX.
+func (c *cell) parameters(k kernels, p param, x []float32, rows, from, to int) {
 	in, gates := p.shape[0], 4*c.size
-	g, d := w.gradient(p)[from:], c.dGates[from:]
-	w.k.gemm(in, to-from, w.rows, matrix{x, 1, in}, d, gates, g, gates, w.sum(g), gates)
-	if p.index != c.weightX.index {
-		return
-	}
-	bias := w.gradient(c.biasX)[from:to]
-	if w.set {
+	d := c.dGates[from:]
+	k.gemm(in, to-from, rows, matrix{x, 1, in}, d, gates, p.grad[from:], gates, nil, 0)
+	if p.index == c.weightX.index {
+		bias := c.biasX.grad[from:to]
 		clear(bias)
+		k.sumRows(bias, d, rows, gates)
 	}
-	w.k.sumRows(bias, d, w.rows, gates)
 }
 
-// backwardInputs sets the gradients of rows lo to hi of x.
+// backwardInputs sets the gradients of rows [lo, hi) of x.
 func (c *cell) backwardInputs(k kernels, lo, hi int) {
 	gates := 4 * c.size
 	k.gemm(hi-lo, c.in, gates, matrix{c.dGates[lo*gates:], gates, 1}, c.wx, c.in, c.dx[lo*c.in:], c.in, nil, 0)

@@ -8,15 +8,16 @@ import (
 
 var _ models.Recurrent = (*Network)(nil)
 
-// An lstm is a stack of cells, or of one dense layer if it has none. Its tile is the whole batch.
-// It runs before the towers, and backward after them.
+// An lstm is a stack of cells, or one dense layer if it has none. It computes the whole batch before
+// the towers, and its gradients after them.
 type lstm struct {
-	stack
+	stack   // the source, and the dense layer if there are no cells
+	cells   []*cell
 	width   int       // of its results
 	dOutput []float32 // (rows, width) gradients of the results, which towers add
 }
 
-// build adds the modules of an LSTM.
+// build adds the modules and cells of an LSTM.
 func (l *lstm) build(c *cursor, n *Network, i int) {
 	s := n.spec.LSTMs[i]
 	if s.Pool == "" {
@@ -33,58 +34,70 @@ func (l *lstm) build(c *cursor, n *Network, i int) {
 		if k := len(n.cells); k > 0 {
 			offset = n.cells[k-1].offset + 2*n.cells[k-1].size
 		}
-		cell := newCell(c, offset, j > 0)
-		l.push(cell, l.width)
-		n.cells = append(n.cells, cell)
+		l.cells = append(l.cells, newCell(c, offset, j > 0))
+		n.cells = append(n.cells, l.cells[j])
 	}
 }
 
 func (l *lstm) grow(rows int) {
 	l.stack.grow(rows)
+	for _, c := range l.cells {
+		c.grow(rows)
+	}
 	l.dOutput = aligned(rows * l.width)
 }
 
 // results returns the results of all rows.
-func (l *lstm) results() []float32 { return l.stack[len(l.stack)-1].y }
+func (l *lstm) results() []float32 {
+	if len(l.cells) > 0 {
+		return l.cells[len(l.cells)-1].h
+	}
+	return l.stack[len(l.stack)-1].y
+}
+
+// pass returns the cell of a depth with its inputs and the gradients of its results.
+func (l *lstm) pass(depth, rows int) pass {
+	c := l.cells[depth]
+	p := pass{c, l.stack[0].y, l.dOutput}
+	if depth > 0 {
+		p.x = l.cells[depth-1].h
+	}
+	if depth+1 < len(l.cells) {
+		p.d = l.cells[depth+1].dx
+	}
+	p.x, p.d = p.x[:rows*c.in], p.d[:rows*c.size]
+	return p
+}
 
 // forwardLSTMs computes the LSTMs of the current batch. Without a state all rows begin with
 // zeros.
 func (n *Network) forwardLSTMs(state []float32) {
-	for _, c := range n.cells {
-		c.load(state, n.stateSize, n.num)
-	}
-	if n.recurrence.shared() {
-		n.recurrence.forward()
-		return
-	}
 	w := n.wholeBatch()
 	for _, l := range n.lstms {
 		l.forward(w)
 	}
+	for _, c := range n.cells {
+		c.load(state, n.stateSize, n.num)
+	}
+	n.recurrence.forward()
 }
 
 // backwardLSTMs sets the gradients of the LSTMs from those of their results, which towers have added.
 func (n *Network) backwardLSTMs() {
-	if n.recurrence.shared() {
-		n.recurrence.backward()
-		return
-	}
+	n.recurrence.backward()
 	w := n.wholeBatch()
 	for _, l := range n.lstms {
-		l.backward(w, l.dOutput)
+		if len(l.cells) == 0 {
+			l.backward(w, l.dOutput)
+		}
 	}
 }
 
 // wholeBatch returns a worker whose tile is the current batch.
 func (n *Network) wholeBatch() *worker {
 	w := n.workers[0]
-	w.tile = n.whole()
+	w.tile = tile{rows: n.rows, items: n.rows, set: true, first: true}
 	return w
-}
-
-// whole returns a tile that is the current batch.
-func (n *Network) whole() tile {
-	return tile{rows: n.rows, items: n.rows, set: true, first: true}
 }
 
 // StateSize implements [models.Recurrent].
