@@ -11,12 +11,12 @@ import (
 	"runtime"
 )
 
-// WriteFileAtomic replaces the contents of the file at path by what write produces, or leaves it as
-// it was if there is an error. After a crash the file is whole, old or new. Its permissions become
-// 0644. Its folder must exist. A link to a file stays a link. WriteFileAtomic rejects a device or
-// pipe, such as /dev/stdout, which cannot be replaced.
+// WriteFileAtomic replaces the contents of the file at path by the output of write, or keeps the
+// old contents if there is an error. After a crash the file is whole, old or new. It gets the
+// permissions 0644. Its folder must exist. A symbolic link stays a link. WriteFileAtomic rejects
+// devices and pipes, such as /dev/stdout, which cannot be replaced.
 func WriteFileAtomic(path string, write func(io.Writer) error) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil { // else there is no file yet
+	if target, err := filepath.EvalSymlinks(path); err == nil { // otherwise there is no file yet
 		path = target
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
@@ -53,7 +53,8 @@ func MkdirAll(dir string) error {
 	return SyncDir(parent)
 }
 
-// SweepTemporary removes what WriteFileAtomic left in a folder when its process was killed. Nobody may write there.
+// SweepTemporary removes the temporary files of WriteFileAtomic from a folder, which remain when a process is killed.
+// No other process may write there meanwhile.
 func SweepTemporary(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, ".*.tmp"))
 	for _, path := range left {
@@ -78,8 +79,8 @@ func writeSync(f *os.File, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// SyncDir syncs the names in a folder to disk: of files that were created, renamed or removed. Windows syncs no
-// folders: there, a name may be lost with the power, but no name refers to half a file.
+// SyncDir syncs a folder to disk, and so the creation, renaming and removal of its files. On Windows it does nothing: a
+// power loss may lose a name, but no name refers to an incomplete file.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -20,12 +20,12 @@ const Format = 2
 const metadataKey = "kubernasium"
 
 var (
-	// ErrFormat is wrapped by the error of [Read] about a file that is no checkpoint or has a newer
-	// format.
+	// ErrFormat is wrapped by the error of [Read] about a file that is not a checkpoint or has a
+	// newer format.
 	ErrFormat = errors.New("models: not a checkpoint that this version can read")
 
 	// ErrMismatch is wrapped by the errors of [Checkpoint.Match], [ReadParams] and the methods of
-	// [File] about contents other than requested.
+	// [File] about contents other than the expected ones.
 	ErrMismatch = errors.New("models: checkpoint does not match")
 )
 
@@ -39,15 +39,16 @@ type Checkpoint struct {
 	ActionSpace      string            `json:"action_space"`
 	Spec             Spec              `json:"spec"`
 	Seed             uint64            `json:"seed"`
-	Timesteps        int64             `json:"timesteps"`          // steps of environments so far
+	Timesteps        int64             `json:"timesteps"`          // environment steps so far
 	Config           json.RawMessage   `json:"config,omitempty"`   // hyperparameters
-	State            json.RawMessage   `json:"state,omitempty"`    // scalars of the learner, to resume
+	State            json.RawMessage   `json:"state,omitempty"`    // numbers of the learner, for resuming
 	Metadata         map[string]string `json:"metadata,omitempty"` // anything else
 }
 
-// Match reports how c differs from want in algorithm, environment, spaces or spec. A zero field of
-// want matches everything, so a policy can be loaded into another environment of the same spaces. A
-// spec of another number of nodes differs: see [Spec.WithNodes]. The error wraps [ErrMismatch].
+// Match returns an error if c differs from want in algorithm, environment, spaces or spec. A zero
+// field of want matches everything, so a policy can be loaded into another environment with the
+// same spaces. Specs with different numbers of nodes differ; see [Spec.WithNodes]. The error wraps
+// [ErrMismatch].
 func (c Checkpoint) Match(want Checkpoint) error {
 	for _, f := range []struct{ what, got, want string }{
 		{"algorithm", c.Algo, want.Algo},
@@ -95,7 +96,7 @@ func Read(r io.Reader) (File, error) {
 	if !ok {
 		return File{}, fmt.Errorf("%w: no %q in the metadata", ErrFormat, metadataKey)
 	}
-	// The version first: the rest may have another form in a newer format.
+	// Read the version first: the rest may have another form in a newer format.
 	var version struct {
 		Format int `json:"format"`
 	}
@@ -140,7 +141,7 @@ func WriteFile(path string, f File) error {
 
 // ReadFile reads the checkpoint at path. The error names the path.
 func ReadFile(path string) (File, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe may block
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // opening a pipe may block
 		return File{}, fmt.Errorf("read %s: it is no regular file", path)
 	}
 	r, err := os.Open(path)

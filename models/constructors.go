@@ -65,10 +65,10 @@ func NodeActorCritic(inputs int, nodes Nodes, hidden []int, activation, layer, p
 	return s
 }
 
-// Ways in which the value of a [RecurrentActorCritic] reads earlier observations.
+// Kinds of memory of the value in a [RecurrentActorCritic].
 const (
-	CriticLSTM = "lstm"   // an LSTM of its own: enable_critic_lstm of sb3-contrib, its default
-	SharedLSTM = "shared" // the policy's, which gets no gradient from the value: shared_lstm
+	CriticLSTM = "lstm"   // its own LSTM: enable_critic_lstm of sb3-contrib, the default there
+	SharedLSTM = "shared" // the policy's LSTM, without a gradient from the value: shared_lstm
 	NoLSTM     = ""       // a dense layer of the same width
 )
 
@@ -80,7 +80,7 @@ func RecurrentActorCritic(inputs, actions int, hidden []int, activation string, 
 
 // WithLSTM adds LSTMs of the given layers and cells to s, an actor-critic whose first tower is the
 // policy's and second the value's. The policy's tower then reads "lstm_actor". The value's reads
-// "lstm_critic", "lstm_actor" or a dense layer "critic", as critic says.
+// "lstm_critic", "lstm_actor" or a dense layer "critic", depending on critic.
 //
 // Towers over nodes, those of a [NodeActorCritic], read the LSTM's results beside each node's row.
 // These LSTMs read the globals and the pooled rows of the nodes; they pool as the value's tower

@@ -52,9 +52,9 @@ type Recurrent interface {
 	// is zero before the step.
 	ForwardStep(obs []float32, n int, state []float32, episodeStarts []bool) (outputs []float32, err error)
 
-	// ForwardSequence evaluates steps observations of each of n environments, row-major of
-	// shape (steps, n, Inputs), and returns outputs of shape (steps, n, Outputs). It begins
-	// with state, n rows of StateSize, which it leaves as it is, and sets an environment's
-	// state to zero before each step where episodeStarts, of shape (steps, n), is true.
+	// ForwardSequence evaluates steps observations of each of n environments, row-major of shape
+	// (steps, n, Inputs), and returns outputs of shape (steps, n, Outputs). It begins with state, n
+	// rows of StateSize, which it does not change, and sets an environment's state to zero before
+	// each step where episodeStarts, of shape (steps, n), is true.
 	ForwardSequence(obs []float32, steps, n int, state []float32, episodeStarts []bool) (outputs []float32, err error)
 }

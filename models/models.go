@@ -1,15 +1,14 @@
 // Package models describes and holds function approximators.
 //
 // A [Spec] describes the function of a network and is plain data: an engine builds a [Network] from
-// it, a checkpoint stores it. Learning algorithms see only the Network: they compute the
-// gradient of their loss with respect to the outputs, and the Network carries it to the
-// parameters. Package fused builds fast networks of explicit kernels, package graph builds
-// them with Gorgonia and automatic differentiation.
+// it, and a checkpoint stores it. Learning algorithms use only the Network: they compute the
+// gradient of their loss with respect to the outputs, and the Network propagates it to the
+// parameters. Package fused builds fast networks from explicit kernels; package graph uses Gorgonia
+// and automatic differentiation.
 //
 // # Networks
 //
-// Functions named after what they build return the usual specs; others are put together from
-// towers and heads.
+// Functions return the usual specs; others are composed of towers and heads.
 //   - [ActorCritic], also [MultiDiscreteActorCritic] and [GaussianActorCritic], are the MLPs of
 //     Stable-Baselines3. Any tower may have layer norms.
 //   - [NodeActorCritic] scores the nodes of an observation by layers that all of them share,
@@ -23,15 +22,15 @@
 //
 // # Outputs
 //
-// A row of outputs holds the heads side by side; [Spec.Head] finds them. Logits of a
-// categorical distribution, of several (Head.Blocks), means and log_std of a Gaussian, and
-// values are all numbers of that row, so that a learner's loss needs to know nothing else.
+// A row of outputs holds the heads side by side; [Spec.Head] finds them. Logits of one or several
+// (Head.Blocks) categorical distributions, means and log_std of a Gaussian, and values are all
+// numbers of that row, so a learner's loss needs nothing else.
 //
 // # Names
 //
-// Parameters have the names, and in files the shapes, that PyTorch gives them in the classes
-// above, so that their state_dict takes them; testdata of the tests was written by those
-// classes. SAGE and GCN layers are named as in PyTorch Geometric.
+// Parameters have the names, and in files the shapes, of the PyTorch classes above, whose
+// load_state_dict accepts them. These classes wrote the testdata of the tests. SAGE and GCN layers
+// are named as in PyTorch Geometric.
 package models
 
 import "io"

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// NodeRows as the Reads of a [Tower] makes all nodes share its layers.
+// NodeRows as Reads of a [Tower] means that all nodes share its layers.
 const NodeRows = "nodes"
 
 // Ways to pool the results of a node tower over the nodes. MeanMax is both, side by side. The
@@ -19,8 +19,8 @@ const (
 
 var poolings = map[string][]string{Mean: {Mean}, Max: {Max}, MeanMax: {Mean, Max}}
 
-// Poolings returns the parts of a way to pool, which lie side by side in this order: Mean, Max or
-// both. It returns nil for an unknown way.
+// Poolings returns the parts of pool in the order of their results: Mean, Max or both. It returns
+// nil for an unknown pool.
 func Poolings(pool string) []string { return slices.Clone(poolings[pool]) }
 
 // The layers that pass messages along edges.
@@ -37,8 +37,8 @@ const (
 	GCN  = "gcn"
 )
 
-// Nodes says where an observation holds a row of features for each node: in N·Features numbers from
-// Offset on, as a leaf "nodes" of shape (N, Features) does.
+// Nodes locates the rows of features of nodes in an observation: N·Features numbers from Offset on,
+// such as a leaf "nodes" of shape (N, Features).
 type Nodes struct {
 	Offset   int    `json:"offset"`
 	N        int    `json:"n"`        // number of nodes
@@ -46,13 +46,12 @@ type Nodes struct {
 	Edges    *Edges `json:"edges,omitempty"`
 }
 
-// Edges says which nodes pass messages to which. An edge is a source and a target, numbered
-// from 0: either N pairs in the observation, as a leaf "edges" of shape (N, 2) has them, or
-// the fixed ones.
+// Edges says which nodes pass messages to which. An edge is a source and a target, numbered from 0.
+// Edges are either N pairs in the observation, such as a leaf "edges" of shape (N, 2), or fixed.
 type Edges struct {
 	Offset     int      `json:"offset,omitempty"` // of 2·N numbers
 	N          int      `json:"n,omitempty"`      // edges in the observation; 0 if they are fixed
-	Masked     bool     `json:"masked,omitempty"` // a leaf "edge_mask" of shape (N) says which count: those that are not 0
+	Masked     bool     `json:"masked,omitempty"` // a leaf "edge_mask" of shape (N) is not 0 for the edges that count
 	MaskOffset int      `json:"mask_offset,omitempty"`
 	Fixed      [][2]int `json:"fixed,omitempty"`
 	Undirected bool     `json:"undirected,omitempty"` // each edge counts in both directions
@@ -61,11 +60,11 @@ type Edges struct {
 // ErrEdge is wrapped by the errors of [Spec.AppendEdges] and of a [Network] of such a spec.
 var ErrEdge = errors.New("models: invalid edge")
 
-// A Range is a part of an observation, from Start up to but not including End.
+// A Range is the part [Start, End) of an observation.
 type Range struct{ Start, End int }
 
 // AppendEdges appends the edges of one observation to edges, as pairs of source and target. If an
-// end of an edge that counts is not a whole number in [0, Nodes.N), the error wraps [ErrEdge].
+// edge that counts has an end that is not an integer in [0, Nodes.N), the error wraps [ErrEdge].
 func (s Spec) AppendEdges(edges [][2]int32, obs []float32) ([][2]int32, error) {
 	e := s.Nodes.Edges
 	add := func(from, to int32) {
@@ -91,7 +90,7 @@ func (s Spec) AppendEdges(edges [][2]int32, obs []float32) ([][2]int32, error) {
 	return edges, nil
 }
 
-// has reports whether x is the number of a node.
+// has reports whether x is the index of a node.
 func (n *Nodes) has(x float32) bool {
 	return x >= 0 && x < float32(n.N) && x == float32(int32(x))
 }
@@ -109,9 +108,9 @@ func (s Spec) MaxEdges() int {
 	return n
 }
 
-// WithNodes returns s for another number of nodes and of edges in the observation. It has the same
-// parameters, so those trained at one size serve any other. Parts of the observation keep their
-// order; the parts behind one that grows move back. The error wraps [ErrSpec].
+// WithNodes returns s for another number of nodes and of edges in the observation. The parameters
+// are the same, so a trained network serves any size. Parts of the observation keep their order;
+// those after a part that grows move back. The error wraps [ErrSpec].
 func (s Spec) WithNodes(nodes, edges int) (Spec, error) {
 	if s.Nodes == nil {
 		return Spec{}, fmt.Errorf("%w: no nodes to be counted anew", ErrSpec)

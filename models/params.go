@@ -13,13 +13,13 @@ import (
 type ParamInfo struct {
 	Name  string  // PyTorch's name
 	Shape []int   // in memory: (inputs, outputs) of a weight, (outputs) of a bias
-	Gain  float64 // of a weight's orthogonal initialization; 0 for all that starts otherwise
+	Gain  float64 // of a weight's orthogonal initialization; 0 for other initializations
 }
 
-// ParamLayout returns the parameters of a valid spec in the order of [Network.Params]: the
-// free heads, the towers, the other heads and the LSTMs, which is that of PyTorch's
-// state_dict. The layers of a tower are numbered by 0, 2, 4, ..., as in PyTorch activations
-// count too, or by 0, 3, 6, ... with layer norms between, which are 1, 4, 7, ....
+// ParamLayout returns the parameters of a valid spec in the order of [Network.Params]: the free
+// heads, the towers, the other heads and the LSTMs, which is that of PyTorch's state_dict. The
+// layers of a tower are numbered 0, 2, 4, ..., since PyTorch also counts activations, or 0, 3, 6,
+// ... with layer norms 1, 4, 7, ... between them.
 func ParamLayout(s Spec) []ParamInfo {
 	layout := layout(s)
 	infos := make([]ParamInfo, len(layout))
@@ -123,9 +123,9 @@ func (l *parameters) lstm(r LSTM, in int) {
 	}
 }
 
-// NewParams returns the parameters of a valid spec, all zero. The values share one array and
-// so do the gradients, which gives each the same alignment in every run: the order in which
-// gonum's assembly sums a dot product depends on it.
+// NewParams returns the parameters of a valid spec, all zero. The values share one array, and so do
+// the gradients, so that alignments are the same in every run: the order in which gonum's assembly
+// sums a dot product depends on them.
 func NewParams(s Spec) []Param {
 	infos := ParamLayout(s)
 	total := 0
@@ -142,10 +142,10 @@ func NewParams(s Spec) []Param {
 	return params
 }
 
-// Init gives the parameters of a valid spec, in the order of [ParamLayout], their first
-// values: weights are orthogonal matrices times a gain, biases are 0, weights of layer norms
-// are 1, free heads have their Value, and the parameters of LSTMs are uniform as PyTorch's
-// default is. Equal states of rng give equal values.
+// Init initializes the parameters of a valid spec, in the order of [ParamLayout]: weights are
+// orthogonal matrices times a gain, biases are 0, weights of layer norms are 1, free heads have
+// their Value, and the parameters of LSTMs are uniform, as in PyTorch's default. Equal states of
+// rng give equal values.
 //
 // Source: Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning
 // in deep linear neural networks", arXiv:1312.6120, as torch.nn.init.orthogonal_ does it.
@@ -159,7 +159,7 @@ func Init(params []Param, s Spec, rng *rand.Rand) {
 	}
 }
 
-// fill draws from ±bound or, if that is 0, sets all to value.
+// fill draws from ±bound or, if bound is 0, sets all elements to value.
 func (p parameter) fill(w []float32, rng *rand.Rand) {
 	for j := range w {
 		w[j] = float32(p.value)

@@ -14,8 +14,8 @@ const (
 	ReLU = "relu"
 )
 
-// HiddenGain is the gain of the orthogonal initialization of hidden layers, as
-// Stable-Baselines3 has it.
+// HiddenGain is the gain of the orthogonal initialization of hidden layers, as in
+// Stable-Baselines3.
 const HiddenGain = math.Sqrt2
 
 // Limits of a [Spec]. They bound the memory that a spec from a file can allocate.
@@ -35,13 +35,13 @@ var ErrSpec = errors.New("models: invalid spec")
 // do not appear in its JSON.
 type Spec struct {
 	Inputs int     `json:"inputs"`          // numbers in one observation
-	Nodes  *Nodes  `json:"nodes,omitempty"` // where an observation holds rows of nodes; nil if nowhere
+	Nodes  *Nodes  `json:"nodes,omitempty"` // rows of nodes in an observation; nil: none
 	LSTMs  []LSTM  `json:"lstms,omitempty"`
 	Towers []Tower `json:"towers"`
 	Heads  []Head  `json:"heads"` // in the order of a row of outputs
 }
 
-// A Tower is a stack of layers, each followed by the activation. One without hidden layers
+// A Tower is a stack of layers, each followed by the activation. A tower without hidden layers
 // passes its input through.
 //
 // It reads the observation, or by name one of:
@@ -50,7 +50,7 @@ type Spec struct {
 //     names one. All nodes share the layers, so that the parameters do not depend on the
 //     number of nodes. Such a tower is a node tower.
 //   - an LSTM.
-//   - a node tower before this one: its results pooled over the nodes, as Pool says.
+//   - a node tower before this one: its results, pooled over the nodes by Pool.
 type Tower struct {
 	Name       string `json:"name"`                 // PyTorch's name, such as "mlp_extractor.policy_net"
 	Hidden     []int  `json:"hidden"`               // widths
@@ -64,15 +64,15 @@ type Tower struct {
 }
 
 // A Head is a layer without activation. Its results are a part of the outputs. The head of a node
-// tower has Size results for each node, one node after another. A free head is no layer but an
-// array of parameters that every row of outputs repeats, such as the log_std of Stable-Baselines3's
-// Gaussian policies; its gradient is the sum over the rows.
+// tower has Size results for each node, one node after another. A free head is an array of
+// parameters that every row of outputs repeats, such as the log_std of Stable-Baselines3's Gaussian
+// policies; its gradient is the sum over the rows.
 type Head struct {
 	Name   string  `json:"name"`             // PyTorch's name, such as "action_net"
 	Tower  int     `json:"tower"`            // index of the tower that it reads; 0 if it is free
 	Size   int     `json:"size"`             // numbers in its part of an output row, for each node if it reads a node tower
 	Gain   float64 `json:"gain"`             // of the orthogonal initialization, greater than 0; 0 if it is free
-	Joined bool    `json:"joined,omitempty"` // it continues the head before it: N logits of nodes, then one of waiting
+	Joined bool    `json:"joined,omitempty"` // it continues the head before it: after N logits of nodes, that of the action that waits
 	Blocks []int   `json:"blocks,omitempty"` // sizes of the categorical distributions side by side in a multi-discrete head; they sum to Size
 	Free   bool    `json:"free,omitempty"`
 	Value  float64 `json:"value,omitempty"` // the first value of all numbers of a free head
@@ -81,7 +81,7 @@ type Head struct {
 // String returns s as JSON.
 func (s Spec) String() string {
 	text, err := json.Marshal(s)
-	if err != nil { // a gain that is no number
+	if err != nil { // a gain is NaN or infinite
 		return fmt.Sprintf("a spec that is not valid: %v", err)
 	}
 	return string(text)
@@ -113,8 +113,8 @@ func (s Spec) Outputs() int {
 	return n
 }
 
-// Head returns where the named head lies in an output row, together with the heads joined to it.
-// The size is 0 if there is no such head.
+// Head returns offset and size of the named head in an output row, including the heads joined to
+// it. The size is 0 if there is no such head.
 func (s Spec) Head(name string) (offset, size int) {
 	for i, h := range s.Heads {
 		if h.Name == name {
@@ -144,8 +144,8 @@ func (s Spec) PerNode(i int) bool { return s.Nodes != nil && s.Towers[i].Reads =
 // NodeInputs returns the width of a node's row with the globals, in a valid spec with nodes.
 func (s Spec) NodeInputs() int { return s.Nodes.Features + s.globals() }
 
-// TowerInputs returns the width of the input of tower i of a valid spec. For a node tower that is a
-// node's row with the globals, and with the results of the LSTM beside them.
+// TowerInputs returns the width of the input of tower i of a valid spec. For a node tower, the
+// input is a node's row with the globals and the results of an LSTM beside it.
 func (s Spec) TowerInputs(i int) int {
 	t := s.Towers[i]
 	switch {

@@ -35,9 +35,9 @@ func (f *File) PutState(prefix string, p Param, values []float32) {
 	f.Put(safetensors.Tensor{Name: prefix + p.Name, Shape: shape, Data: data})
 }
 
-// Params copies the values of the parameters out of f. The error wraps [ErrMismatch]: a parameter
-// is missing or has another shape or type, or f holds a weight or bias of another network. With an
-// error, Params has changed nothing.
+// Params copies the values of the parameters out of f. The error wraps [ErrMismatch] if a parameter
+// is missing or has another shape or type, or if f holds a weight or bias of another network. After
+// an error, params are unchanged.
 func (f File) Params(params []Param) error {
 	if err := f.checkParams(params); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (f File) Params(params []Param) error {
 	return nil
 }
 
-// State copies to values the array that PutState stored. It changes nothing if it returns an error.
+// State copies to values the array that PutState stored. After an error, values are unchanged.
 func (f File) State(prefix string, p Param, values []float32) error {
 	t, err := f.Tensor(prefix + p.Name)
 	if err != nil {

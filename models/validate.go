@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Validate returns an error that wraps [ErrSpec] if s describes no network.
+// Validate returns an error that wraps [ErrSpec] if s does not describe a network.
 func (s Spec) Validate() error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrSpec, err)
@@ -26,7 +26,7 @@ func (s Spec) validate() error {
 	if len(s.Heads) == 0 {
 		return errors.New("no heads, want at least one")
 	}
-	// Two layers of one name would also share their parameters' names.
+	// Two layers with the same name would also share their parameters' names.
 	seen := map[string]bool{NodeRows: true}
 	for _, l := range s.LSTMs {
 		if err := l.validate(s.Nodes != nil); err != nil {

@@ -18,9 +18,9 @@ func variants() []variant {
 	return vs
 }
 
-// depth is the number of elements of the inner index after which a product starts again at the
-// first row, so that this much of a strip of b stays in the L1 cache. Sums continue where they
-// stood, so depth changes no bits.
+// depth is the number of elements of the inner index that a product handles for all rows before the
+// next ones, so that this part of a strip of b stays in the L1 cache. Sums continue, so depth does
+// not change results.
 const depth = 128
 
 // avx512 and avx2 are the generated kernels of these instruction sets.
@@ -29,7 +29,7 @@ type (
 	avx2   struct{ sharedAVX }
 )
 
-// sharedAVX holds the kernels that both sets share.
+// sharedAVX holds the kernels that both instruction sets share.
 type sharedAVX struct{}
 
 var (

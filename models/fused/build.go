@@ -16,7 +16,7 @@ func (n *Network) build() {
 			n.graphs = newGraphs(n.spec)
 		}
 	}
-	offsets := make([]int, len(n.spec.Heads)) // in a row of outputs
+	offsets := make([]int, len(n.spec.Heads)) // of heads in a row of outputs
 	for i, h := range n.spec.Heads {
 		if i > 0 {
 			offsets[i] = offsets[i-1] + n.spec.HeadWidth(i-1)
@@ -26,10 +26,10 @@ func (n *Network) build() {
 		}
 	}
 	for _, l := range n.spec.LSTMs {
-		n.lstms = append(n.lstms, &lstm{width: l.Hidden}) // their parameters are the last
+		n.lstms = append(n.lstms, &lstm{width: l.Hidden}) // their parameters come last
 	}
 	params := make([][]int, len(n.spec.Towers)) // of each tower and its heads
-	work := make([]int, len(n.spec.Towers))     // of a row
+	work := make([]int, len(n.spec.Towers))     // products with parameters for a row
 	take := func(tower, from int) {
 		for ; from < c.next; from++ {
 			params[tower] = append(params[tower], from)
@@ -73,7 +73,7 @@ func (n *Network) newTower(c *cursor, i int) *tower {
 	if from >= 0 && needsGradient {
 		n.towers[from].readers++
 	}
-	if !n.spec.PerNode(i) || t.Layer != "" { // else the first layer reads nodes where they lie
+	if !n.spec.PerNode(i) || t.Layer != "" { // otherwise the first layer reads nodes in place
 		tw.push(n.newSource(i), n.spec.TowerInputs(i))
 		if needsGradient {
 			n.widest = max(n.widest, n.spec.TowerInputs(i))
@@ -133,7 +133,7 @@ func (n *Network) newHead(c *cursor, i, offset int) head {
 	return &nodeHead{rowHead: row, nodes: n.spec.Nodes.N}
 }
 
-// lstm returns the LSTM of an index, or nil for -1.
+// lstm returns LSTM i, or nil if i is -1.
 func (n *Network) lstm(i int) *lstm {
 	if i < 0 {
 		return nil
@@ -141,7 +141,7 @@ func (n *Network) lstm(i int) *lstm {
 	return n.lstms[i]
 }
 
-// grow makes room for that many rows.
+// grow allocates memory for the given number of rows, if necessary.
 func (n *Network) grow(rows int) {
 	if rows*n.spec.Inputs <= len(n.obs) {
 		return

@@ -4,7 +4,7 @@ package fused
 type dense struct {
 	weight, bias param
 	in, out      int
-	transposed   []float32 // W as (out, in), for the gradient of x; empty if nothing needs that
+	transposed   []float32 // W as (out, in), for the gradient of x; empty if that is not needed
 }
 
 var _ module = (*dense)(nil)

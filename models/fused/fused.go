@@ -1,18 +1,18 @@
 // Package fused builds networks with forward and backward passes written out over a few kernels,
 // in float32 and without allocation.
 //
-// A network is composed of modules, a file for each kind: dense, nodeDense, SAGE and GCN layers,
-// norms, activations, pools, LSTM cells, and the sources that they read. Modules stack up to towers
-// and LSTMs; heads write the results of towers to the outputs.
+// A network consists of modules, one file for each kind: dense, nodeDense, SAGE and GCN layers,
+// norms, activations, pools, and the sources that they read. Towers are stacks of modules; LSTMs
+// are stacks of cells. Heads write the results of towers to the outputs.
 //
-// The kernels are chosen when the program starts: AVX-512 or AVX2 with FMA where the CPU has
-// them, and otherwise, or with the build tag purego, gonum's BLAS. GODEBUG=cpu.avx512f=off and
-// GODEBUG=cpu.avx2=off,cpu.avx512f=off leave wider ones out. AVX-512 and AVX2 give equal bits:
-// each element of a matrix product is one chain of fused multiply-adds in the order of the
-// inner index, and elementwise passes compute one formula. The bits of gonum differ.
+// The kernels are chosen when the program starts: AVX-512 or AVX2 with FMA if the CPU has them;
+// otherwise, or with the build tag purego, gonum's BLAS. GODEBUG=cpu.avx512f=off and
+// GODEBUG=cpu.avx2=off,cpu.avx512f=off disable the wider ones. AVX-512 and AVX2 give equal bits:
+// each element of a matrix product is one chain of fused multiply-adds in the order of the inner
+// index, and elementwise passes compute one formula. The bits of gonum differ.
 //
-// Gradients of a batch are summed within shards of [ShardRows] rows and then over shards in
-// their order, so that results do not depend on the number of workers.
+// Gradients of a batch are summed within shards of [ShardRows] rows and then over the shards in
+// order, so that results do not depend on the number of workers.
 package fused
 
 import (
@@ -30,16 +30,15 @@ const (
 	// node counts as a row, but shards never split an observation.
 	ShardRows = 256
 
-	tileRows = 64 // rows that pass through all layers together: their activations fit a cache
+	tileRows = 64 // rows that pass through all layers together: their activations fit into a cache
 )
 
 // ErrBatch is wrapped by the errors of Forward and Backward about arguments of a wrong length or
 // calls in a wrong order.
 var ErrBatch = errors.New("fused: invalid batch")
 
-// Network is a [models.Network]. Equal parameters and observations give equal bits in each
-// process on one kind of machine. It is not safe for concurrent use, but networks are
-// independent of each other.
+// Network is a [models.Network]. Equal parameters and observations give equal bits in every process
+// on one kind of machine. It is not safe for concurrent use; different networks are independent.
 type Network struct {
 	spec       models.Spec
 	params     []models.Param
@@ -56,14 +55,14 @@ type Network struct {
 	stateSize int
 	tile      int // rows that pass through all layers together
 	shard     int // rows whose gradients are summed first
-	minWork   int // [minWork], but in tests
+	minWork   int // [minWork]; tests change it
 	rowWork   int // products with parameters in a row's forward pass
 
-	widest, widestHead int // rows of gradients of modules and of heads of nodes
+	widest, widestHead int // widest rows of gradients of modules, and of heads of nodes
 
 	rows    int       // of the last Forward; 0 before the first
-	num     int       // environments among them
-	starts  []bool    // of episodes in the last Forward; nil for all rows
+	num     int       // environments in it
+	starts  []bool    // of episodes in the last Forward; empty if there were none given
 	width   int       // of a row of outputs
 	obs     []float32 // copies of input
 	outputs []float32
@@ -72,11 +71,11 @@ type Network struct {
 
 	groups  []*group
 	workers []*worker
-	active  int // workers to be used for large batches
+	active  int // number of workers for large batches
 	team    *team.Team
 	stride  int // rows of a part of the current Forward
 
-	balanced bool // groups are of about equal work
+	balanced bool // groups have about equal work
 
 	forwardPart, backwardPart, forwardLane, backwardLane func(worker, part int) // stored, so that a pass allocates nothing
 }
@@ -115,9 +114,8 @@ func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
 // Kernels returns the name of the kernels in use: "avx512", "avx2" or "gonum".
 func (n *Network) Kernels() string { return n.k.name }
 
-// SetWorkers lets up to the given number of goroutines share batches; less than one counts as one, the
-// default. Results are the same bit for bit. The goroutines end by themselves soon after the last
-// batch: see [team.Team].
+// SetWorkers sets the number of goroutines that share large batches; less than one counts as one, the default. Results
+// do not depend on it. The goroutines end by themselves soon after the last batch: see [team.Team].
 func (n *Network) SetWorkers(workers int) {
 	n.active = max(workers, 1)
 	n.team.SetWorkers(n.active)
@@ -172,8 +170,8 @@ func (n *Network) keepStarts(starts []bool) {
 	}
 }
 
-// Backward implements [models.Network]. It may be called again for other gradients of the
-// same outputs; each call sets Param.Grad and adds nothing to it.
+// Backward implements [models.Network]. It may be called again for other gradients of the same
+// outputs; each call overwrites Param.Grad.
 func (n *Network) Backward(dOutputs []float32) error {
 	if n.rows == 0 {
 		return fmt.Errorf("%w: Backward without a Forward before it", ErrBatch)
@@ -194,7 +192,7 @@ func (n *Network) Backward(dOutputs []float32) error {
 	return nil
 }
 
-// Close does nothing and returns nil: a network holds nothing but memory.
+// Close does nothing and returns nil: a network holds only memory.
 func (n *Network) Close() error { return nil }
 
 // WriteTo writes the parameters as [models.WriteParams] does.

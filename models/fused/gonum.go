@@ -7,13 +7,13 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// gonumKernels are portable.
+// gonumKernels are the portable kernels.
 type gonumKernels struct{}
 
 var _ kernels = gonumKernels{}
 
-// gonum starts goroutines for a product of four or more blocks of 64×64, which allocates.
-// These bounds keep it below.
+// For a product of four or more blocks of 64×64, gonum starts goroutines and allocates. Products
+// within these bounds avoid that.
 const gonumRows, gonumCols = 64, 192
 
 func (gonumKernels) gemm(m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int) {
@@ -150,7 +150,7 @@ func (gonumKernels) normalizeGradient(d, xhat, gamma, weight []float32, inverse 
 	}
 }
 
-// sum adds the elements of x in four sums, in one order on all machines.
+// sum adds the elements of x in four partial sums, in the same order on all machines.
 func sum(x []float32) float32 {
 	var a, b, c, d float32
 	for ; len(x) >= 4; x = x[4:] {
@@ -182,8 +182,8 @@ func dot(x, y []float32) float32 {
 	return (a + b) + (c + d)
 }
 
-// tanh is a quotient of polynomials, within 4 ulp of the exact value and of the sign of x.
-// Products are converted explicitly, which forbids the compiler to fuse them with sums.
+// tanh is a quotient of polynomials, within 4 ulp of the exact value and of the sign of x. The
+// conversions of products keep the compiler from fusing them with sums.
 //
 // Source: Eigen, MathFunctionsImpl.h, ptanh_float.
 func tanh(x float32) float32 {
@@ -197,7 +197,7 @@ func tanh(x float32) float32 {
 	for _, c := range tanhQ[1:] {
 		q = float32(q*z) + c
 	}
-	return x * float32(p/q) // the product with p first would lose bits of a tiny x
+	return x * float32(p/q) // multiplying by p first would lose bits of a tiny x
 }
 
 // tanhMax is where the quotient reaches 1; tanhP and tanhQ are the coefficients of the

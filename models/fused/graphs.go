@@ -6,13 +6,13 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// graphs holds the edges of the observations of a batch, or the fixed ones once, as rows of
-// in-neighbours in compressed form.
+// graphs holds the edges of the observations of a batch, or the fixed edges once, as compressed
+// rows of in-neighbours.
 type graphs struct {
 	spec         models.Spec
-	nodes, edges int // of one observation, edges at most
+	nodes, edges int // of one observation; most edges
 	fixed        bool
-	begin        []int32    // (graphs, nodes+1) where a node's in-neighbours begin in source
+	begin        []int32    // (graphs, nodes+1) start of a node's in-neighbours in source
 	source       []int32    // (graphs, edges)
 	mean         []float32  // (graphs, nodes) 1/in-degree, or 0
 	root         []float32  // (graphs, nodes) 1/√(in-degree without a loop, plus 1)
@@ -31,13 +31,13 @@ func newGraphs(spec models.Spec) *graphs {
 	g.pairs = make([][2]int32, 0, g.edges)
 	if g.fixed {
 		g.reserve(1)
-		g.pairs, _ = spec.AppendEdges(g.pairs, nil) // Validate has looked at them
+		g.pairs, _ = spec.AppendEdges(g.pairs, nil) // checked by Validate
 		g.build(0)
 	}
 	return g
 }
 
-// grow makes room for the graphs of that many observations.
+// grow allocates memory for the graphs of the given number of observations.
 func (g *graphs) grow(rows int) {
 	if !g.fixed {
 		g.reserve(rows)
@@ -64,7 +64,7 @@ func (g *graphs) read(obs []float32, rows int) error {
 	return nil
 }
 
-// build makes rows of the pairs, each in the order of the pairs.
+// build sorts the pairs into rows by target, in the order of the pairs.
 func (g *graphs) build(row int) {
 	a := g.of(row)
 	begin, mean, root := a.begin, a.mean, a.root
@@ -84,7 +84,7 @@ func (g *graphs) build(row int) {
 		root[i] = float32(1 / math.Sqrt(float64(root[i])+1))
 		begin[i+1] += begin[i]
 	}
-	// begin[i] moves to the end of row i, which is the begin of the next.
+	// This moves begin[i] to the end of row i, which is the start of the next.
 	for _, p := range g.pairs {
 		a.source[begin[p[1]]] = p[0]
 		begin[p[1]]++

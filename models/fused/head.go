@@ -9,7 +9,7 @@ type head interface {
 	backward(w *worker, x, dx, sum []float32) bool
 }
 
-// A rowHead is a dense layer whose results lie in columns of the outputs from offset on.
+// A rowHead is a dense layer that writes its results to the columns of the outputs from offset on.
 type rowHead struct {
 	dense
 	offset int
@@ -35,7 +35,7 @@ func (h *rowHead) pass(w *worker, x, d []float32, ldd int, dx, sum []float32) bo
 	return true
 }
 
-// A nodeHead is a rowHead for each node; the results of the nodes follow one another.
+// A nodeHead is a rowHead for each node; the results of the nodes are adjacent.
 type nodeHead struct {
 	rowHead
 	nodes int

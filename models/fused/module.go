@@ -2,11 +2,11 @@ package fused
 
 import "github.com/kubernasium/kubernasium/models"
 
-// A module is one step of a tower or an LSTM. It computes y from x for the items of a worker's
-// tile, row by row, and the gradient of x from d, that of y. The first module of a stack has no x.
+// A module is one step of a stack. It computes y from x for the items of a worker's tile, row by
+// row, and the gradient of x from d, the gradient of y. The first module of a stack has no x.
 type module interface {
-	// grow makes room for that many items and returns the memory of y: that of x if the module
-	// works in place.
+	// grow allocates memory for the given number of items and returns that of y, which is x if the
+	// module works in place.
 	grow(items int, x []float32) (y []float32)
 
 	// forward computes y.
@@ -48,7 +48,7 @@ func (s stack) forward(w *worker) []float32 {
 	return x
 }
 
-// backward goes down from d, the gradient of the results, as far as one is needed.
+// backward propagates d, the gradient of the results, down to the lowest module that needs it.
 func (s stack) backward(w *worker, d []float32) {
 	for i := len(s) - 1; i >= 0 && d != nil; i-- {
 		var x []float32
@@ -71,7 +71,7 @@ type param struct {
 	shape       []int
 }
 
-// A cursor gives modules their parameters in the order of [models.ParamLayout].
+// A cursor hands out parameters to modules in the order of [models.ParamLayout].
 type cursor struct {
 	params     []models.Param
 	next       int
@@ -84,8 +84,8 @@ func (c *cursor) take() param {
 	return param{index: c.next - 1, value: p.Value, grad: p.Grad, shape: p.Shape}
 }
 
-// transposed returns memory that holds, during backward passes, the transpose of the rows of a
-// weight from one on.
+// transposed returns memory that holds the transpose of a weight's rows, from one on, during
+// backward passes.
 func (c *cursor) transposed(p param, from int) []float32 {
 	rows, cols := p.shape[0]-from, p.shape[1]
 	t := transpose{dst: aligned(rows * cols), src: p.value[from*cols:], rows: rows, cols: cols}
@@ -93,7 +93,7 @@ func (c *cursor) transposed(p param, from int) []float32 {
 	return t.dst
 }
 
-// A transpose is a copy of a weight that Backward brings up to date.
+// A transpose is a transposed copy of a weight, which Backward updates.
 type transpose struct {
 	dst, src   []float32
 	rows, cols int

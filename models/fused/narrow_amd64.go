@@ -3,16 +3,16 @@
 package fused
 
 const (
-	narrow      = 4  // columns of a product that rather become rows
-	narrowRows  = 64 // rows that are computed together, as columns
-	narrowDepth = 32 // elements of the inner index that are transposed together
+	narrow      = 4  // most columns that narrowGEMM computes as rows
+	narrowRows  = 64 // rows that it computes together, as columns
+	narrowDepth = 32 // elements of the inner index that it transposes together
 )
 
-// narrowColumns returns the number of last columns of a product that narrowGEMM computes: those that are left of whole
-// strips, if they are few and the rows many enough. Vectors over so few columns would be nearly empty.
+// narrowColumns returns the number of last columns of a product that narrowGEMM computes: those beyond whole strips, if
+// they are few and there are enough rows. Vectors over so few columns would be mostly empty.
 func narrowColumns(m, n, strip int, a matrix) int {
 	least := narrowRows / 2
-	if a.row == 1 { // nothing is transposed
+	if a.row == 1 { // a needs no transposition
 		least = 2 * narrow
 	}
 	if rest := n % strip; rest <= narrow && m >= least {
@@ -40,7 +40,7 @@ func narrowGEMM(wide bool, m, n, k int, a matrix, b []float32, ldb int, c []floa
 	}
 }
 
-// narrowAcross transposes a, too.
+// narrowAcross is narrowGEMM for an a that must be transposed.
 func narrowAcross(wide bool, m, n, k int, a matrix, b []float32, ldb int, c []float32, ldc int, start []float32, ldstart int) {
 	var s narrowBlock
 	var at [narrowDepth * narrowRows]float32

@@ -1,19 +1,19 @@
 package fused
 
-// A nodeDense layer is a dense layer over rows of nodes and the parts that all nodes of an
-// observation share. It begins a tower, reads both in place, and multiplies the shared parts once
-// for each observation.
+// A nodeDense layer is a dense layer over the rows of nodes, each joined with the parts that all
+// nodes of an observation share. It is the first of a tower, reads both in place, and multiplies
+// the shared parts once per observation.
 type nodeDense struct {
 	net          *Network
 	weight, bias param
 	out          int
 	parts        []part
-	beside       *lstm     // gets the gradient of its results; nil for none
-	transposed   []float32 // the rows of W that multiply the LSTM's results, as (out, width); empty without beside
+	beside       *lstm     // the LSTM that receives a gradient, or nil
+	transposed   []float32 // rows of W for the LSTM's results, as (out, width); empty without beside
 }
 
-// A part is shared by all nodes of an observation: the globals, or the results of the LSTM
-// beside them. The rows of W from offset on multiply it.
+// A part is shared by all nodes of an observation: the globals, or the results of an LSTM. The rows
+// of W from offset on multiply it.
 type part struct {
 	memory        func() []float32
 	x             []float32 // (rows, width)
@@ -22,7 +22,7 @@ type part struct {
 
 var _ module = (*nodeDense)(nil)
 
-// newNodeDense returns the layer. A nil lstm is none.
+// newNodeDense returns the layer. lstm may be nil.
 func newNodeDense(c *cursor, n *Network, lstm *lstm, needsGradient bool) *nodeDense {
 	l := &nodeDense{net: n, weight: c.take(), bias: c.take()}
 	l.out = l.weight.shape[1]
@@ -60,7 +60,7 @@ func (l *nodeDense) forward(w *worker, _, y []float32) {
 	}
 }
 
-// backward adds the gradient of the LSTM's results where they lie and returns nil.
+// backward adds the gradient of the LSTM's results to its dOutput, and returns nil.
 func (l *nodeDense) backward(w *worker, _, _, d []float32) []float32 {
 	nodes := l.net.nodes
 	sums := w.sums[:w.rows*l.out]

@@ -2,8 +2,8 @@ package fused
 
 import "github.com/kubernasium/kubernasium/models"
 
-// nodeRows holds copies of the globals of observations and, if layers of messages read them,
-// each node's row joined to the globals.
+// nodeRows holds copies of the globals of observations and, for SAGE and GCN layers, each node's
+// row joined with the globals.
 type nodeRows struct {
 	models.Nodes
 	inputs int            // of an observation
@@ -50,7 +50,7 @@ func (n *nodeRows) gather(observations []float32, lo, hi int) {
 	}
 }
 
-// pooledRows gives an LSTM the globals of observations, followed by the rows of their nodes pooled.
+// pooledRows is the input of an LSTM: the globals of observations, followed by the pooled rows of their nodes.
 type pooledRows struct {
 	net      *Network
 	width    int
@@ -59,11 +59,11 @@ type pooledRows struct {
 
 var _ module = (*pooledRows)(nil)
 
-func newPooledRows(n *Network, way string) *pooledRows {
-	p := &pooledRows{net: n, poolings: newPoolings(way, n.nodes.N, n.nodes.Features)}
+func newPooledRows(n *Network, pool string) *pooledRows {
+	p := &pooledRows{net: n, poolings: newPoolings(pool, n.nodes.N, n.nodes.Features)}
 	p.width = n.nodes.width + (len(p.poolings)-1)*n.nodes.Features
 	for _, of := range p.poolings {
-		of.grow(1) // no gradient needs the others
+		of.grow(1) // there is no backward pass, so one row suffices
 	}
 	return p
 }

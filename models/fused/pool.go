@@ -28,8 +28,7 @@ func (p *pool) forward(w *worker, _, y []float32) {
 	}
 }
 
-// backward adds the gradients of the node tower's results to those that the worker keeps, and
-// returns nil.
+// backward adds the gradients of the node tower's results to the worker's tops, and returns nil.
 func (p *pool) backward(w *worker, _, _, d []float32) []float32 {
 	dx, size := w.tops[p.from.index], p.from.each*p.width
 	for r := range w.rows {
@@ -48,7 +47,7 @@ type pooling interface {
 	backward(k kernels, dx, d []float32, row int) // adds to dx
 }
 
-// newPoolings returns the poolings of a way to pool: [models.Mean] or another.
+// newPoolings returns the poolings of pool, such as [models.Mean].
 func newPoolings(way string, nodes, width int) []pooling {
 	var all []pooling
 	for _, p := range models.Poolings(way) {

@@ -5,7 +5,7 @@ package fused
 type sage struct {
 	dense      // of z
 	root       param
-	transposed []float32 // of root, empty as that of W is
+	transposed []float32 // of root; empty if that of W is
 	graphs     *graphs
 	z          []float32 // for all items of the last Forward
 }

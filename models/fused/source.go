@@ -2,7 +2,7 @@ package fused
 
 // The modules of this file begin a stack: they have no x.
 
-// A given module passes on inputs that need no gradient: observations, or rows of nodes.
+// A given module passes on inputs without gradient: observations, or rows of nodes.
 type given struct{ memory func() []float32 }
 
 var _ module = given{}
@@ -27,7 +27,7 @@ func (m memory) backward(w *worker, _, _, d []float32) []float32 {
 	return nil
 }
 
-// A beside joins the results of an LSTM to each node's row.
+// A beside joins each node's row with the results of an LSTM.
 type beside struct {
 	nodes *nodeRows
 	lstm  *lstm

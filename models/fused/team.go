@@ -10,33 +10,32 @@ import (
 )
 
 const (
-	// minWork is the least number of products of a row's element with a parameter that are worth a hand-over
-	// to another goroutine: tens of microseconds.
+	// minWork is the number of multiplications from which a pass is shared with other goroutines: tens of microseconds.
 	minWork = 1 << 20
 
-	// minAwake is the same for helpers that stay awake.
+	// minAwake is the same if helpers stay awake.
 	minAwake = 1 << 18
 
 	// forwardRows is the least number of rows in a part of a forward pass.
 	forwardRows = 16
 )
 
-// A group is a set of towers that no other tower pools or is pooled by. Groups share nothing but the
-// observations and rows of outputs, so that several workers compute them at one time.
+// A group is a set of towers connected by pooling. Groups share only observations and rows of
+// outputs, so workers can compute them concurrently.
 type group struct {
-	towers []*tower // in rising order
+	towers []*tower // ascending
 	free   []*freeHead
 	params []int // of the towers and their heads
 
 	mu     sync.Mutex
-	turn   atomic.Int64 // next shard to add its gradients; written under mu
-	turned *sync.Cond   // turn has changed
+	turn   atomic.Int64 // the shard whose gradients are added next; written under mu
+	turned *sync.Cond   // signals a change of turn
 }
 
-// Team returns the goroutines that share batches, for the other work of a training. They must not call n.
+// Team returns the goroutines that share batches, for other work of a training. That work must not call n.
 func (n *Network) Team() *team.Team { return n.team }
 
-// group splits the towers into groups. Towers that read LSTMs share these, and are one group.
+// group divides the towers into groups. With LSTMs all towers are one group, since they may share an LSTM.
 func (n *Network) group(params [][]int) {
 	of := make([]*group, len(n.towers))
 	for i, tw := range n.towers {
@@ -61,12 +60,12 @@ func (n *Network) group(params [][]int) {
 	}
 }
 
-// shared reports whether a pass over the current batch is worth several workers.
+// shared reports whether workers should share a pass over the current batch.
 func (n *Network) shared() bool {
 	return n.worth(n.rows * n.rowWork)
 }
 
-// worth reports whether so many products are worth several workers.
+// worth reports whether workers should share the given number of multiplications.
 func (n *Network) worth(products int) bool {
 	least := n.minWork
 	if n.team.Stays() {
@@ -107,8 +106,8 @@ func (n *Network) computeForward(worker, part int) {
 	n.workers[worker].forward(n.towers, n.free, lo, min(lo+n.stride, n.rows))
 }
 
-// inLanes reports whether each worker computes one group for all rows, so that a group's activations and gradients
-// stay in its cache and no shard waits for another.
+// inLanes reports whether each worker computes one group for all rows. Then a group's activations and gradients stay in
+// one cache, and shards do not wait.
 func (n *Network) inLanes() bool { return n.balanced && n.active == len(n.groups) && n.shared() }
 
 func (n *Network) computeForwardLane(worker, lane int) {
@@ -124,7 +123,7 @@ func (n *Network) computeBackwardLane(worker, lane int) {
 	}
 }
 
-// balance finds out whether the groups are of about equal work; size is that of a row in each tower.
+// balance determines whether the groups have about equal work; size is the work of each tower for a row.
 func (n *Network) balance(size []int) {
 	least, most := math.MaxInt, 0
 	for _, g := range n.groups {
@@ -137,8 +136,8 @@ func (n *Network) balance(size []int) {
 	n.balanced = len(n.lstms) == 0 && n.nodes == nil && 5*least >= 4*most
 }
 
-// runBackward computes the gradients of the current batch, in parts of a shard and a group. The parts are begun
-// in order, so that one that waits for its turn waits for parts in work.
+// runBackward computes the gradients of the current batch; a part is a shard and a group. Parts start in order, so a
+// part waits only for parts that have started.
 func (n *Network) runBackward() {
 	for _, g := range n.groups {
 		g.turn.Store(0)
@@ -162,7 +161,7 @@ func (n *Network) computeBackward(worker, part int) {
 // addShard adds the gradients of a group's shard to Param.Grad after those of the shards before it.
 func (w *worker) addShard(g *group, shard int) {
 	g.await(int64(shard))
-	if shard > 0 { // the first has written there itself
+	if shard > 0 { // the first shard has written there directly
 		for _, i := range g.params {
 			w.k.add(w.net.params[i].Grad, w.grads[i])
 		}
@@ -173,8 +172,7 @@ func (w *worker) addShard(g *group, shard int) {
 	g.turned.Broadcast()
 }
 
-// await returns when it is the shard's turn. The others are mostly about to end, so that it looks for a while
-// before it sleeps.
+// await returns when it is the shard's turn. Earlier shards usually end soon, so it spins before it sleeps.
 func (g *group) await(shard int64) {
 	for range 64 {
 		for range 16 {

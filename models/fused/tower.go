@@ -9,7 +9,7 @@ type tower struct {
 	each  int    // items of an observation
 
 	learns  bool // its results need a gradient
-	readers int  // towers that pool this one and send it a gradient
+	readers int  // towers that pool this one and propagate a gradient to it
 }
 
 // top returns the last step.
@@ -29,9 +29,9 @@ func (tw *tower) forward(w *worker) {
 func (tw *tower) backward(w *worker) {
 	w.at, w.items = w.lo*tw.each, w.rows*tw.each
 	x, d := tw.top().results(w), w.d
-	var sum []float32 // of the gradients of the results so far
+	var sum []float32 // sum of the gradients of the results so far
 	if tw.readers > 0 {
-		d = w.tops[tw.index] // pooling towers have sent theirs
+		d = w.tops[tw.index] // pooling towers have added theirs
 		sum = d
 	}
 	for _, h := range tw.heads {
@@ -42,7 +42,7 @@ func (tw *tower) backward(w *worker) {
 	if !tw.learns {
 		return
 	}
-	if sum == nil { // only detached towers read it
+	if sum == nil { // only detached towers read the results
 		clear(d[:w.items*tw.width()])
 	}
 	tw.stack.backward(w, d)

@@ -5,8 +5,8 @@ type worker struct {
 	net *Network
 	k   kernels
 	tile
-	d, d2 []float32   // gradients of a tile's activations and of those a layer below
-	tops  [][]float32 // gradients of the results of each tower that others pool; nil for the rest
+	d, d2 []float32   // gradients of a tile's activations, and of those of the layer below
+	tops  [][]float32 // gradients of the results of towers that others pool; nil for other towers
 	dz    []float32   // gradients of the z of SAGE and GCN layers
 	dHead []float32   // gradients of a head of nodes, without the rest of the outputs
 	sums  []float32   // sums over the nodes of an observation, a row for each
@@ -45,9 +45,9 @@ func newWorker(n *Network) *worker {
 // A tile is a range of the rows of a shard that passes through all layers together.
 type tile struct {
 	lo, rows  int  // observations
-	at, items int  // of the tower in work
-	set       bool // it is the first of its shard: gradients are set, not added to
-	first     bool // its shard is the first of the batch
+	at, items int  // of the current tower
+	set       bool // the first of its shard: gradients are set, not accumulated
+	first     bool // of the first shard of the batch
 }
 
 // forward computes the outputs of towers and free heads for rows lo to hi.
@@ -80,7 +80,7 @@ func (w *worker) backward(g *group, lo, hi int) {
 		for _, tw := range g.towers {
 			clear(w.tops[tw.index])
 		}
-		for i := len(g.towers) - 1; i >= 0; i-- { // a tower that pools another comes after it
+		for i := len(g.towers) - 1; i >= 0; i-- { // towers come after those that they pool
 			g.towers[i].backward(w)
 		}
 		for _, h := range g.free {
@@ -90,7 +90,7 @@ func (w *worker) backward(g *group, lo, hi int) {
 	}
 }
 
-// other returns an array for gradients that is not d, which is such an array or one of tops.
+// other returns d or d2 of the worker, whichever is not the argument.
 func (w *worker) other(d []float32) []float32 {
 	if &d[0] == &w.d2[0] {
 		return w.d
@@ -98,7 +98,7 @@ func (w *worker) other(d []float32) []float32 {
 	return w.d2
 }
 
-// gradient returns where the tile adds the gradient of a parameter.
+// gradient returns the array to which the tile adds the gradient of a parameter.
 func (w *worker) gradient(p param) []float32 {
 	if w.first {
 		return p.grad

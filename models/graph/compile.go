@@ -10,7 +10,7 @@ import (
 )
 
 // A batch holds the graphs and buffers for one number of rows and steps. The graphs' input and
-// output tensors lie on these buffers, so a run needs no new tensors.
+// output tensors use these buffers, so a run needs no new tensors.
 type batch struct {
 	inputs
 	outputs  []float32   // rows of all heads
@@ -24,7 +24,7 @@ type batch struct {
 // A program is a compiled graph.
 type program struct {
 	vm   G.VM
-	read []G.Value // where the graph's Read nodes copy results to; Gorgonia holds their addresses
+	read []G.Value // targets of the graph's Read nodes; Gorgonia holds their addresses
 }
 
 func (p *program) run() error {
@@ -65,7 +65,7 @@ func (b *batch) joinOutputs() {
 	}
 }
 
-// splitGradients is the reverse of joinOutputs, for the gradients.
+// splitGradients is the inverse of joinOutputs, for the gradients.
 func (b *batch) splitGradients(dOutputs []float32) {
 	width, offset := len(dOutputs)/b.rows, 0
 	for h, size := range b.sizes {
@@ -97,8 +97,8 @@ func compileForward(spec models.Spec, params []models.Param, b *batch) (*program
 	return p, nil
 }
 
-// compileBackward builds the gradients from the heads' gradients, which are inputs, so that no loss
-// is computed. The graph writes them straight into Param.Grad.
+// compileBackward builds the graph of the parameters' gradients from the heads' gradients, which
+// are inputs, so no loss is computed. The graph writes directly into Param.Grad.
 func compileBackward(spec models.Spec, params []models.Param, b *batch) (*program, error) {
 	bld := newBuilder(spec, params, b, true)
 	heads, err := bld.heads()
@@ -110,7 +110,7 @@ func compileBackward(spec models.Spec, params []models.Param, b *batch) (*progra
 		shape := h.Shape()
 		dHeads[i] = bld.input("gradient of "+spec.Heads[i].Name, b.dHead[i], shape[0], shape[1])
 	}
-	var reached []models.Param // not those that only detached towers read
+	var reached []models.Param // without those that only detached towers read
 	var nodes G.Nodes
 	for _, p := range params {
 		clear(p.Grad)
@@ -147,15 +147,15 @@ type builder struct {
 	b      *batch
 	values map[string]models.Param
 
-	params map[string]*G.Node // by name, as far as they are used
+	params map[string]*G.Node // by name, if used
 	named  map[string]*G.Node // other inputs
 	towers []*G.Node          // nil before their first use
 	lstms  []*G.Node
 
-	// detached makes towers with Detach read the values that the forward graph left in their
-	// buffers: Gorgonia has no operation that stops a gradient.
+	// detached makes towers with Detach read the values that the forward graph stored, since
+	// Gorgonia has no operation that stops a gradient.
 	detached bool
-	sources  []source     // of the forward graph: values read besides the heads
+	sources  []source     // of the forward graph: values read in addition to the heads
 	keeps    map[int]bool // towers that are among the sources
 }
 
@@ -330,7 +330,7 @@ func (b *builder) affine(weight, bias string, x *G.Node) (*G.Node, error) {
 }
 
 // repeat returns rows that all equal the parameter. It multiplies by a column of ones, because
-// Gorgonia's broadcast needs another graph for one row than for many. Both are equally fast.
+// Gorgonia's broadcast needs a different graph for a single row. Both are equally fast.
 func (b *builder) repeat(name string, rows int) (*G.Node, error) {
 	return G.Mul(b.constant(1, rows, 1), b.param(name))
 }

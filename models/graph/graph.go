@@ -1,11 +1,10 @@
 // Package graph builds networks as Gorgonia graphs, with gradients by automatic differentiation.
 //
 // Shapes are static in Gorgonia, so each batch size (for sequences of LSTMs, each number of steps
-// and environments) has its own graphs: one that computes the outputs and, from the first
-// [Network.Backward], one that computes them again and differentiates. Compiling takes a
-// millisecond or two, at first use. A Network keeps the graphs of the [MaxBatchSizes] batch sizes
-// used last; a caller that alternates between more sizes compiles again and again. All graphs read
-// the same memory of parameters.
+// and environments) has its own graphs: one computes the outputs; another, compiled by the first
+// [Network.Backward], also differentiates. Compiling takes a millisecond or two. A Network keeps
+// the graphs of the [MaxBatchSizes] most recently used batch sizes; a caller that alternates
+// between more sizes recompiles each time. All graphs read the same memory of parameters.
 package graph
 
 import (
@@ -20,16 +19,16 @@ import (
 // MaxBatchSizes is the number of batch sizes whose graphs a [Network] keeps.
 const MaxBatchSizes = 16
 
-// MaxNodes bounds the nodes that pass messages: adjacency is dense here.
+// MaxNodes bounds the nodes that pass messages, since adjacency matrices are dense here.
 const MaxNodes = 64
 
 // ErrBatch is wrapped by the errors of Forward and Backward about arguments of a wrong length
 // or in a wrong order.
 var ErrBatch = errors.New("graph: invalid batch")
 
-// Network is a [models.Network] that Gorgonia evaluates. Equal parameters and observations
-// give equal bits in each process on one kind of machine. It is not safe for concurrent use,
-// but networks are independent of each other.
+// Network is a [models.Network] that Gorgonia evaluates. Equal parameters and observations give
+// equal bits in every process on one kind of machine. It is not safe for concurrent use; different
+// networks are independent.
 type Network struct {
 	spec    models.Spec
 	params  []models.Param
@@ -112,8 +111,7 @@ func (n *Network) forward(obs []float32, steps, num int, state []float32, starts
 }
 
 // Backward implements [models.Network]. It evaluates the network of the last Forward again. It may
-// be called again for other gradients of the same outputs; each call sets Param.Grad and adds
-// nothing to it.
+// be called again for other gradients of the same outputs; each call overwrites Param.Grad.
 func (n *Network) Backward(dOutputs []float32) error {
 	b := n.last
 	if b == nil {

@@ -13,16 +13,16 @@ type inputs struct {
 	obs         []float32
 	nodeRows    []float32            // (rows, nodes) rows of nodes, each with the globals
 	pooled      map[string][]float32 // (rows, LSTMInputs) globals and nodes pooled in ways that LSTMs read
-	adjacency   map[string][]float32 // (rows, nodes, nodes) of SAGE and GCN, as far as they are used
+	adjacency   map[string][]float32 // (rows, nodes, nodes) of SAGE and GCN, if used
 	state       [][]float32          // (n, cells) h and c of each layer of LSTMs before the first step
-	last        [][]float32          // and after the last
+	last        [][]float32          // the same after the last step
 	keep        []float32            // (rows) 0 where an episode starts, else 1
 	detached    [][]float32          // inputs of towers with Detach, nil for others
 	selections  []selection          // of towers whose maximum others read, empty for others
 }
 
-// A selection holds the results of a node tower, of shape (rows, nodes, width), and 1 where
-// one is the first maximum over its nodes, else 0.
+// A selection holds the results of a node tower, of shape (rows, nodes, width), and 1 for each
+// first maximum over the nodes, else 0.
 type selection struct {
 	width, nodes    int
 	results, chosen []float32
@@ -84,7 +84,7 @@ func newInputs(spec models.Spec, steps, n int) inputs {
 	return in
 }
 
-// fill copies the arguments of a Forward. A nil state is zero and nil starts are none.
+// fill copies the arguments of a Forward. A nil state means zeros, nil starts mean none.
 func (in *inputs) fill(spec models.Spec, obs, state []float32, starts []bool) error {
 	copy(in.obs, obs)
 	size, offset := spec.StateSize(), 0
@@ -139,7 +139,7 @@ func (in *inputs) fillNodes(spec models.Spec) {
 	for r := range in.rows {
 		obs := in.obs[r*spec.Inputs : (r+1)*spec.Inputs]
 		for i := range spec.Nodes.N {
-			if at == len(in.nodeRows) { // no tower reads nodes
+			if at == len(in.nodeRows) { // without node towers
 				return
 			}
 			first := spec.Nodes.Offset + i*spec.Nodes.Features
@@ -183,7 +183,7 @@ func poolColumn(pool string, x []float32, stride int) float32 {
 	return top
 }
 
-// fillAdjacency sets a[row, i, j] to the weight with which node i gathers from node j.
+// fillAdjacency sets a[row, i, j] to the weight of the message from node j to node i.
 func (in *inputs) fillAdjacency(spec models.Spec, kind string, a []float32) error {
 	nodes := spec.Nodes.N
 	clear(a)

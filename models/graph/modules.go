@@ -49,9 +49,9 @@ func (b *builder) pool(kind string, from int, x *G.Node) (*G.Node, error) {
 	return G.Concat(1, parts...)
 }
 
-// max returns the maximum over nodes. Gorgonia's gives each of several equal maxima the whole
-// gradient, and nodes with equal neighbourhoods are equal. So the backward graph sums the elements
-// that the forward graph has selected.
+// max returns the maximum over nodes. Gorgonia's maximum passes the whole gradient to each of
+// several equal maxima, and nodes with equal neighbourhoods are equal. So the backward graph sums
+// the elements that the forward graph has selected.
 func (b *builder) max(e *chain, from int, x *G.Node) *G.Node {
 	rows, nodes, width := b.b.rows, b.spec.Nodes.N, x.Shape()[1]
 	s := &b.b.selections[from]
@@ -79,8 +79,8 @@ func (b *builder) sum(name string, scale float32, rows, nodes int) *G.Node {
 	return b.input(name+" over nodes", data, rows, rows*nodes)
 }
 
-// nodes returns the rows of nodes with the globals and, unless it is nil, with the LSTM beside
-// them. Products with parts of the identity put both side by side.
+// nodes returns the rows of nodes with the globals and, unless beside is nil, the results of an
+// LSTM. Products with parts of the identity matrix join both.
 func (b *builder) nodes(beside *G.Node) (*G.Node, error) {
 	rows, nodes, width := b.b.rows, b.spec.Nodes.N, b.spec.NodeInputs()
 	x := b.input("nodes", b.b.nodeRows, rows*nodes, width)
@@ -172,15 +172,15 @@ func (b *builder) cell(l models.LSTM, k int, x G.Nodes, state int) (G.Nodes, err
 	return y, e.err
 }
 
-// gate cuts the parameters of gate j out of those of all.
+// gate returns the parameters of gate j.
 func (b *builder) gate(e *chain, l models.LSTM, k, j, n int) gate {
 	cut := func(kind string) *G.Node { return b.columns(e, fmt.Sprintf("%s.%s_l%d", l.Name, kind, k), j, l.Hidden) }
 	bias := e.do(G.Add, cut("bias_ih"), cut("bias_hh"))
 	return gate{ih: cut("weight_ih"), hh: cut("weight_hh"), bias: e.do(G.Mul, b.constant(1, n, 1), bias)}
 }
 
-// columns returns the j-th part of that many columns. Of one row or column it takes a
-// product with columns of the identity, since Gorgonia's slices lose a dimension there.
+// columns returns the j-th block of width columns. For a single row or column it multiplies by
+// columns of the identity matrix, since Gorgonia's slices lose a dimension there.
 func (b *builder) columns(e *chain, name string, j, width int) *G.Node {
 	p := b.param(name)
 	shape := p.Shape()
@@ -194,7 +194,7 @@ func (b *builder) columns(e *chain, name string, j, width int) *G.Node {
 	return e.do(G.Mul, p, b.input(fmt.Sprintf("part %d of %d columns", j, width), data, shape[1], width))
 }
 
-// place returns the matrix by which a product puts that many columns among all, from one on.
+// place returns the matrix that places columns among all columns, from one on, by a product.
 func (b *builder) place(columns, from, all int) *G.Node {
 	data := make([]float32, columns*all)
 	for i := range columns {

@@ -17,9 +17,9 @@ type graph struct {
 	outputs      []value
 
 	parts     []part
-	known     map[string]bool // initializers and results that are there already
+	known     map[string]bool // names of initializers and results added so far
 	scaled    bool            // nodes and globals are read after a scaling
-	anyNodes  bool            // the number of nodes is the caller's choice
+	anyNodes  bool            // the model accepts any number of nodes
 	rows      string          // the rows of nodes, of shape (N, nodes, features)
 	globals   string          // the numbers that belong to no node or edge; empty if there are none
 	memory    []string        // results of the LSTMs
@@ -47,10 +47,10 @@ func build(m Model) (*graph, error) {
 	if err := checkParams(m); err != nil {
 		return nil, err
 	}
-	var f models.File // gives parameters PyTorch's layout
+	var f models.File // converts parameters to PyTorch's layout
 	f.PutParams(m.Params)
 	for _, h := range spec.Heads {
-		if h.Free { // no output depends on it
+		if h.Free { // no output depends on a free head
 			f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Name == h.Name })
 		}
 	}
@@ -67,12 +67,12 @@ func build(m Model) (*graph, error) {
 		g.readNodes()
 	}
 	g.lstms()
-	towers := make([]string, len(spec.Towers)) // names of their results
+	towers := make([]string, len(spec.Towers)) // names of the towers' results
 	for i := range spec.Towers {
 		towers[i] = g.tower(i, towers)
 	}
 	for i, h := range spec.Heads {
-		if !h.Free { // one that is free is not an output
+		if !h.Free { // free heads are no outputs
 			g.head(i, towers[h.Tower])
 		}
 	}
@@ -116,7 +116,7 @@ func (g *graph) opInts(op, name string, ints map[string]int64, inputs ...string)
 	return name
 }
 
-// over adds an operator along the given axes, which it drops.
+// over adds an operator that reduces the given axis.
 func (g *graph) over(op, name, x string, axis int64) string {
 	if !g.known[name] {
 		g.known[name] = true
@@ -145,7 +145,7 @@ func (g *graph) constant(name string, data any, shape ...int) string {
 	return name
 }
 
-// slice returns the numbers from start up to but not including end of the second axis of x.
+// slice returns the numbers [start, end) of the second axis of x.
 func (g *graph) slice(name, x string, start, end int) string {
 	return g.op("Slice", name, x, g.ints(int64(start)), g.ints(int64(end)), g.ints(1))
 }
@@ -174,7 +174,7 @@ func (g *graph) tower(i int, towers []string) string {
 		op := map[string]string{models.Tanh: "Tanh", models.ReLU: "Relu"}[t.Activation]
 		layer := fmt.Sprintf("%s.%d", t.Name, step*j)
 		y := g.layer(x, t.Layer, layer, g.spec.PerNode(i))
-		if t.LayerNorm { // over the last axis with ε = 1e-5, the defaults of ONNX as of PyTorch
+		if t.LayerNorm { // over the last axis with ε = 1e-5, the defaults of ONNX and PyTorch
 			norm := fmt.Sprintf("%s.%d", t.Name, step*j+1)
 			y = g.op("LayerNormalization", norm+"/norm", y, norm+".weight", norm+".bias")
 		}
@@ -235,7 +235,7 @@ func (g *graph) head(i int, x string) {
 	g.opInts("Flatten", headResult(h.Name), map[string]int64{"axis": 1}, scores)
 }
 
-// output adds the operators that make an output of its heads.
+// output adds the operators that combine heads into an output.
 func (g *graph) output(o Output) error {
 	_, size := g.spec.Head(o.Head)
 	if size == 0 {
@@ -267,7 +267,7 @@ func (g *graph) output(o Output) error {
 	return nil
 }
 
-// joined returns the numbers of a head and of those that continue it, and how many they are.
+// joined returns the numbers of a head and the heads joined to it, and their size.
 func (g *graph) joined(head string) (string, dim) {
 	_, size := g.spec.Head(head)
 	columns := dim{size: size}

@@ -16,7 +16,7 @@ type value struct {
 	dims []dim
 }
 
-// dim is a dimension: a number, or the name of one that the caller chooses.
+// dim is a dimension: a number, or a name if the caller chooses its size.
 type dim struct {
 	param string
 	size  int
@@ -35,7 +35,7 @@ type part struct {
 	shape     []int
 }
 
-// addParts makes inputs of the parts of an observation.
+// addParts adds the parts of an observation as inputs.
 func (g *graph) addParts(parts []Part) error {
 	if parts == nil {
 		parts = []Part{{Name: Input, Shape: []int{g.spec.Inputs}}}
@@ -79,8 +79,8 @@ func (g *graph) addParts(parts []Part) error {
 	return nil
 }
 
-// countsNodes reports whether the graph can take any number of nodes: they are an input of their
-// own, as edges are if there are any, and nothing reads the observation as a whole.
+// countsNodes reports whether the graph accepts any number of nodes: nodes, and edges if there are
+// any, are separate inputs, and nothing reads the observation as a whole.
 func (g *graph) countsNodes() bool {
 	n := g.spec.Nodes
 	if n == nil || !g.isPart(n.Rows(), 2) {
@@ -118,10 +118,10 @@ func (g *graph) scale(s Scaling) error {
 	for i := range g.parts {
 		p := &g.parts[i]
 		if g.isEdges(p.Range) {
-			continue // read as they are
+			continue // not scaled
 		}
 		shape, at := p.shape, p.Range
-		if g.anyNodes && p.Range == g.spec.Nodes.Rows() { // one row serves any number
+		if g.anyNodes && p.Range == g.spec.Nodes.Rows() { // one row serves any number of nodes
 			shape, at.End = p.shape[1:], at.Start+g.spec.Nodes.Features
 		}
 		mean, std, low, high := p.raw+"_rms.mean", p.raw+"_rms.std", p.raw+"_rms.low", p.raw+"_rms.high"

@@ -6,7 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// lstms adds one step of each LSTM, written out in dense layers: ONNX's own LSTM orders the gates
+// lstms adds one step of each LSTM as dense layers: ONNX's LSTM operator orders the gates
 // differently from PyTorch, and so needs other parameters.
 func (g *graph) lstms() {
 	offset, state := 0, ""

@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// nodeInput returns the input of a node tower: each node's row, the globals, and the results of an
-// LSTM beside them unless lstm is -1.
+// nodeInput returns the input of a node tower: each node's row, the globals and, unless lstm is -1,
+// the results of an LSTM.
 func (g *graph) nodeInput(lstm int) string {
 	name := "nodes and globals"
 	var beside []string
@@ -53,7 +53,7 @@ func (g *graph) adjacency(kind string) string {
 		return g.fixedAdjacency(kind)
 	}
 	counts := g.edgeCounts()
-	if kind == models.SAGE { // the mean, and 0 of no neighbours
+	if kind == models.SAGE { // the mean; 0 without neighbours
 		degree := g.op("Max", "edges/degree or 1", g.rowSums("edges/degree", counts), g.number(1))
 		return g.op("Div", "edges/sage", counts, degree)
 	}
@@ -63,7 +63,7 @@ func (g *graph) adjacency(kind string) string {
 	return g.op("Div", "edges/gcn", g.op("Div", "edges/over targets", loops, root), across)
 }
 
-// edgeCounts returns how many edges lead to a node, its row, from another, its column.
+// edgeCounts returns the matrix of the numbers of edges to a node (row) from a node (column).
 func (g *graph) edgeCounts() string {
 	e := g.spec.Nodes.Edges
 	ends := g.table(e.Ends(), e.N, 2, g.readRaw, func(p part) string { return p.raw })
@@ -115,7 +115,7 @@ func (g *graph) offDiagonal() string {
 // fixedAdjacency returns the matrix of the edges that the spec holds.
 func (g *graph) fixedAdjacency(kind string) string {
 	n := g.spec.Nodes.N
-	pairs, _ := g.spec.AppendEdges(nil, nil) // Validate has looked at them
+	pairs, _ := g.spec.AppendEdges(nil, nil) // checked by Validate
 	matrix, degree := make([]float64, n*n), make([]float64, n)
 	for _, p := range pairs {
 		from, to := int(p[0]), int(p[1])

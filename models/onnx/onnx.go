@@ -1,24 +1,24 @@
 // Package onnx writes networks as ONNX models, for other runtimes.
 //
-// The graph maps a batch of N observations to one output for each [Output] asked for, float32 of
-// shape (N, size). An observation is one input "obs" of shape (N, inputs) or, if the caller names
-// its parts, one input for each of them, float32 of shape (N, shape of the part). Where the nodes
-// of a [models.Spec] are a part of their own, the model takes any number of them: that dimension
-// is "nodes", and that of a part of edges "edges". Edges fixed in the spec fix the number of
-// nodes, as a layer that reads the whole observation does.
+// The graph maps a batch of N observations to one output per [Output], float32 of shape (N, size).
+// An observation is one input "obs" of shape (N, inputs) or, if the caller names its parts, one
+// input for each of them, float32 of shape (N, shape of the part). If the nodes of a [models.Spec]
+// are a separate part, the model accepts any number of them: that dimension is "nodes", and that of
+// a part of edges "edges". Edges fixed in the spec, and layers that read the whole observation, fix
+// the number of nodes.
 //
 // A network with LSTMs makes one step. It has two more inputs, "state" of shape (N, state) and
-// "episode_start", bool of shape (N), and one more output, "next_state": the caller passes the state
-// on, zeros at first. Where episode_start is true, the state before the step counts as zeros.
+// "episode_start", bool of shape (N), and one more output, "next_state": the caller passes the
+// state on, initially zeros. Where episode_start is true, the model treats the state before the
+// step as zeros.
 //
 // Layers are Gemm or MatMul, LayerNormalization, and Tanh or Relu nodes whose initializers have
-// PyTorch's names and layout; messages of SAGE and GCN layers are products with an adjacency
-// matrix that the graph makes of the edges. The model does not detect an edge whose end is no
-// node, for which [models.Network.Forward] returns an error. Action masks are up to the caller: give
-// masked actions a logit of minus infinity, or leave them out of the maximum.
+// PyTorch's names and layout; messages of SAGE and GCN layers are products with an adjacency matrix
+// that the graph computes from the edges. The model does not detect invalid edges, for which
+// [models.Network.Forward] returns an error. The caller applies action masks: give masked actions a
+// logit of minus infinity, or exclude them from the maximum.
 //
-// The package writes protobuf's wire format message by message: of ONNX's schema it needs ten
-// messages, and nothing but their encoding.
+// The package encodes protobuf's wire format itself: it needs only ten messages of ONNX's schema.
 //
 // Source: https://github.com/onnx/onnx/blob/v1.17.0/onnx/onnx.proto (the messages) and
 // docs/Operators.md there (the operators), opset 17.
@@ -41,7 +41,7 @@ const (
 	Opset     = 17
 )
 
-// Names of inputs and outputs that the caller does not choose.
+// Fixed names of inputs and outputs.
 const (
 	Input        = "obs"           // the observation, if its parts have no names
 	State        = "state"         // of the LSTMs before the step: [models.Recurrent]
@@ -57,14 +57,14 @@ var ErrUnsupported = errors.New("onnx: unsupported part of the network")
 type Output struct {
 	Name string // in the graph
 	Head string // of the spec
-	// Value is the head of a state value V of a dueling network: the output is then V + A −
-	// mean A, A being the numbers of Head. Empty is none.
+	// Value is the head of the state value V of a dueling network, or empty. With it, the output is
+	// V + A − mean A, where A are the numbers of Head.
 	Value string
 }
 
-// Heads returns an output for each head of the spec under the head's own name. A joined head is a
+// Heads returns an output for each head of the spec under the head's own name. A joined head is
 // part of the output of the head before it. Free heads, which do not depend on the observation, are
-// left out.
+// omitted.
 func Heads(spec models.Spec) []Output {
 	var outputs []Output
 	for _, h := range spec.Heads {
@@ -75,15 +75,15 @@ func Heads(spec models.Spec) []Output {
 	return outputs
 }
 
-// A Scaling normalizes an observation before the network sees it: each number becomes
-// (x − Mean)/Std, within ±Clip. Edges and their mask are left as they are. The numbers of one
-// feature share mean and deviation over all nodes of a spec that has nodes.
+// A Scaling normalizes an observation before the network sees it: each number becomes (x −
+// Mean)/Std, within ±Clip. Edges and their mask are not scaled. In a spec with nodes, all nodes
+// share mean and standard deviation of a feature.
 type Scaling struct {
 	Mean, Std []float32
 	Clip      float32
 }
 
-// A Part is a part of an observation that is an input of its own.
+// A Part is a part of an observation that is a separate input.
 type Part struct {
 	Name  string
 	Shape []int // of one observation
@@ -93,7 +93,7 @@ type Part struct {
 type Model struct {
 	Spec     models.Spec
 	Params   []models.Param
-	Parts    []Part   // of an observation, in their order; nil: it is one input, [Input]
+	Parts    []Part   // of an observation, in order; nil: a single input, [Input]
 	Scaling  *Scaling // nil: none
 	Outputs  []Output
 	Metadata map[string]string
@@ -116,9 +116,9 @@ func (m Model) Names() (inputs, outputs []string) {
 	return inputs, outputs
 }
 
-// Write writes m as an ONNX model. Equal models give equal bytes. The error wraps [ErrUnsupported];
-// or [models.ErrSpec] or [models.ErrMismatch], if parameters or parts do not fit the spec; or is
-// that of w.
+// Write writes m as an ONNX model. Equal models give equal bytes. The error wraps [ErrUnsupported],
+// or, if parameters or parts do not fit the spec, [models.ErrSpec] or [models.ErrMismatch];
+// otherwise it is that of w.
 func Write(w io.Writer, m Model) error {
 	g, err := build(m)
 	if err != nil {
@@ -162,7 +162,7 @@ func checkFields(prefix string, fields map[string]any) error {
 			}
 			return fmt.Errorf("%w: the spec has %s%s = %v, which this exporter does not know", ErrUnsupported, prefix, name, v)
 		}
-		list, _ := v.([]any) // others have no parts
+		list, _ := v.([]any) // other values have no parts
 		if m, ok := v.(map[string]any); ok {
 			list = []any{m}
 		}

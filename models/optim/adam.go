@@ -31,8 +31,8 @@ type Adam struct {
 
 	team   *team.Team
 	chunks []chunk
-	now    adamStep                // the step in work
-	share  func(worker, chunk int) // applies it
+	now    adamStep                // the current step
+	share  func(worker, chunk int) // applies now to a chunk
 }
 
 // A chunk is a range of a parameter's elements.
@@ -40,7 +40,7 @@ type chunk struct{ param, lo, hi int }
 
 const (
 	chunkSize = 1 << 12 // elements of a chunk; whole vectors
-	minShared = 1 << 15 // parameters that are worth several goroutines
+	minShared = 1 << 15 // number of parameters from which workers share a step
 )
 
 var _ Optimizer = (*Adam)(nil)
@@ -54,7 +54,7 @@ func NewAdam(params []models.Param, cfg AdamConfig) *Adam {
 	return &Adam{cfg: cfg, params: params, m: newSlot("exp_avg", params), v: newSlot("exp_avg_sq", params)}
 }
 
-// Share lets the workers of t make steps of many parameters. It changes no result.
+// Share lets the workers of t share steps of many parameters. It does not change results.
 func (a *Adam) Share(t *team.Team) {
 	a.team, a.chunks, a.share = t, nil, a.stepChunk
 	total := 0
@@ -82,7 +82,7 @@ func (a *Adam) Step(lr float64) {
 	correction1 := 1 - math.Pow(a.cfg.Beta1, t)
 	correction2 := math.Sqrt(1 - math.Pow(a.cfg.Beta2, t))
 	k := adamStep{
-		// 1-β is rounded once, from float64: 1-float32(0.999) is off by 1.3e-5 of itself.
+		// 1-β is rounded once, from float64: 1-float32(0.999) would have a relative error of 1.3e-5.
 		beta1: float32(a.cfg.Beta1), rest1: float32(1 - a.cfg.Beta1),
 		beta2: float32(a.cfg.Beta2), rest2: float32(1 - a.cfg.Beta2),
 		size: float32(lr / correction1), root: float32(correction2), eps: float32(a.cfg.Eps),
@@ -102,8 +102,8 @@ type adamStep struct {
 	beta1, rest1, beta2, rest2, size, root, eps float32
 }
 
-// apply changes one parameter. Each product is converted explicitly, which forbids the compiler
-// to fuse it with the sum after it, so that all machines give the same bits.
+// apply changes one parameter. The conversions of products keep the compiler from fusing them with
+// sums, so that all machines give the same bits.
 func (k adamStep) apply(value, grad, m, v []float32) {
 	grad, m, v = grad[:len(value)], m[:len(value)], v[:len(value)]
 	for i := k.vectors(value, grad, m, v); i < len(value); i++ {

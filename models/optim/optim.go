@@ -10,15 +10,14 @@ import (
 	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
-// An Optimizer changes the parameters that it was made for by their gradients. It is not safe for
+// An Optimizer updates the parameters that it was made for by their gradients. It is not safe for
 // concurrent use.
 type Optimizer interface {
-	// Step changes each parameter by its gradient, with the given learning rate.
+	// Step updates each parameter by its gradient, with the given learning rate.
 	Step(lr float64)
 
 	// Save adds the state to a checkpoint, and Load reads it from one, so that the next steps are
-	// the same bit for bit. If Load returns an error, which wraps [models.ErrMismatch], it has
-	// changed nothing.
+	// the same bit for bit. The error of Load wraps [models.ErrMismatch]; then nothing has changed.
 	Save(f *models.File)
 	Load(f models.File) error
 }
@@ -27,9 +26,9 @@ type Optimizer interface {
 // bits.
 const sumLanes = 32
 
-// ClipGradNorm scales all gradients by max/(norm+1e-6) if that is less than 1, and returns
-// norm, the Euclidean length of all gradients together before that. Squares are summed in
-// float64, those of each parameter in turn into 32 sums, which are added up in their order.
+// ClipGradNorm scales all gradients by max/(norm+1e-6) if that is less than 1, and returns norm,
+// the Euclidean length of all gradients together before that. Squares are summed in float64, for
+// one parameter after another, into 32 partial sums, which are then added in order.
 //
 // Source: torch.nn.utils.clip_grad_norm_.
 func ClipGradNorm(params []models.Param, max float64) (norm float64) {
@@ -84,7 +83,7 @@ func save(f *models.File, params []models.Param, step int64, slots ...slot) {
 
 const stepName = models.OptimizerPrefix + "step"
 
-// load fills all slots, or none if there is an error, and returns the number of steps.
+// load fills all slots and returns the number of steps. After an error no slot has changed.
 func load(f models.File, params []models.Param, slots ...slot) (step int64, err error) {
 	t, err := f.Tensor(stepName)
 	if err != nil {

@@ -13,9 +13,9 @@ type RMSpropConfig struct {
 	Eps   float64 // added to the root, at least 0; torch.optim.RMSprop has 1e-8, Stable-Baselines3's A2C 1e-5
 }
 
-// RMSprop keeps a running mean v of the squared gradients, which starts at 0 and has no
-// correction for it, and changes a parameter by lr·g/(√v+eps). TensorFlow's variant starts v
-// at 1 and adds eps inside the root.
+// RMSprop keeps a running mean v of the squared gradients, which starts at 0 without bias
+// correction, and changes a parameter by lr·g/(√v+eps). TensorFlow's variant starts v at 1 and adds
+// eps inside the root.
 //
 // Source: torch.optim.RMSprop, without momentum and not centered; Tieleman and Hinton,
 // "Lecture 6.5: rmsprop", Coursera, 2012.

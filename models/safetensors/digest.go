@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// noDigest takes the place of the digits while the digest is computed.
+// noDigest replaces the digits while the digest is computed.
 var noDigest = strings.Repeat("0", 2*sha256.Size)
 
 // digestAt returns the offset of the digits that follow the key in a header that encodeHeader
@@ -32,7 +32,7 @@ func newDigest(header []byte, at int) hash.Hash {
 	var length [8]byte
 	binary.LittleEndian.PutUint64(length[:], uint64(len(header)))
 	for _, part := range [][]byte{length[:], header[:at], []byte(noDigest), header[at+len(noDigest):]} {
-		h.Write(part) // which never fails
+		h.Write(part) // never fails
 	}
 	return h
 }

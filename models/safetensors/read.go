@@ -26,8 +26,8 @@ func Read(r io.Reader) (*File, error) {
 
 // Decode returns the contents of a file. It is strict: names must be unique, offsets must cover the
 // data section without gap or overlap and agree with dtype and shape, no byte may be left over, and
-// a digest must be right. The error wraps [ErrCorrupt] and gives the reason. The result does not
-// refer to b.
+// digests must match. The error wraps [ErrCorrupt] and gives the reason. The result does not refer
+// to b.
 func Decode(b []byte) (*File, error) {
 	f, err := decode(b)
 	if err != nil {
@@ -80,7 +80,7 @@ type namedEntry struct {
 	headerEntry
 }
 
-// parseHeader reads the object by token, since a map would keep the last of duplicate names.
+// parseHeader reads the object token by token, since a map would keep only the last of duplicate names.
 func parseHeader(text []byte) (*header, error) {
 	if len(text) == 0 || text[0] != '{' {
 		return nil, errors.New("header does not begin with {")
@@ -98,7 +98,7 @@ func parseHeader(text []byte) (*header, error) {
 		if err != nil {
 			return nil, fmt.Errorf("header: %w", err)
 		}
-		name := tok.(string) // a key of an object is a string, or Token fails
+		name := tok.(string) // Token returns only strings as keys
 		if seen[name] {
 			return nil, fmt.Errorf("header: %q occurs twice", name)
 		}
@@ -234,7 +234,7 @@ func decodeData(dtype string, b []byte) any {
 	case "I64":
 		return decodeElements(b, 8, func(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) })
 	}
-	return append([]uint8{}, b...) // check has refused other types
+	return append([]uint8{}, b...) // check has rejected other types
 }
 
 func decodeElements[T Element](b []byte, size int, get func(b []byte) T) []T {

@@ -91,7 +91,7 @@ func dtype(data any) (name string, size, n int, err error) {
 	return "", 0, 0, fmt.Errorf("data is %T, want []float32, []float64, []int64 or []uint8", data)
 }
 
-// elementSize is the reverse of dtype.
+// elementSize returns the size of an element of the format's dtype.
 func elementSize(dtype string) (int, error) {
 	switch dtype {
 	case "F32":

@@ -24,8 +24,8 @@ type headerEntry struct {
 
 // Write writes the tensors and the metadata, to which it adds [DigestKey]. Equal arguments give
 // equal bytes, whatever the order of the tensors: Write lays them out by the size of their
-// elements, largest first, so that all are aligned, and then by name. It changes neither argument.
-// An error about the arguments wraps [ErrInvalid]; then Write has written nothing.
+// elements, largest first, so that all are aligned, and then by name. It does not change its
+// arguments. An error about the arguments wraps [ErrInvalid]; then Write has written nothing.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	sorted := slices.Clone(tensors)
 	slices.SortStableFunc(sorted, func(a, b Tensor) int {
@@ -39,7 +39,7 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	}
 	meta := map[string]string{}
 	maps.Copy(meta, metadata)
-	delete(meta, dataDigestKey) // of another file
+	delete(meta, dataDigestKey) // from another file
 	meta[DigestKey] = noDigest
 	header[metadataKey] = meta
 	text, err := encodeHeader(header)
@@ -68,7 +68,7 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	return nil
 }
 
-// layout returns the header's entries, with the tensors one after another in that order.
+// layout returns the header's entries for tensors in the given order.
 func layout(tensors []Tensor) (map[string]any, error) {
 	header, offset := map[string]any{}, uint64(0)
 	for _, t := range tensors {
@@ -143,7 +143,7 @@ func writeData(w io.Writer, data any) error {
 			binary.LittleEndian.PutUint64(b, uint64(d[i]))
 		})
 	}
-	return nil // layout has refused other types
+	return nil // layout has rejected other types
 }
 
 func writeChunks(w io.Writer, buf []byte, size, n int, put func(b []byte, i int)) error {

@@ -1,12 +1,12 @@
 // Package team lets several goroutines share a job of many short parts, such as the rows of a minibatch.
 //
-// A job of a training takes some microseconds to some milliseconds, and the next one follows at once. A
-// goroutine that sleeps takes as long to wake. The helpers of a [Team] therefore look for further jobs until
-// [Team.Rest], or a while without one, ends them. The next job starts them again: nothing has to be closed. A
-// training whose environments step on its team too says [Team.Stay], so that helpers wait through a whole step.
+// In training, a job takes microseconds to milliseconds, and the next one follows at once. Waking a sleeping goroutine
+// would take as long. So the helpers of a [Team] spin for further jobs until [Team.Rest], or a while without jobs, ends
+// them. The next job starts them again, so a Team needs no Close. A training whose environments also step on its team
+// calls [Team.Stay], so that helpers keep spinning.
 //
-// Which worker computes which part differs from run to run. Jobs whose parts write different memory give
-// the same results with any number of workers.
+// The assignment of parts to workers varies. Jobs whose parts write different memory give the same results with any
+// number of workers.
 package team
 
 import (
@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	// spinning is the number of rounds that a helper waits for a job: some 50 µs. Longer ones are no faster on an
-	// idle machine, and slower on a busy one.
+	// spinning is the number of rounds that a helper waits for a job: about 50 µs. More rounds are no faster on an idle
+	// machine, and slower on a busy one.
 	spinning = 8
-	// looks is the number of times that a round looks before it lets other goroutines run. That takes the lock of
-	// Go's scheduler, for which many helpers would queue.
+	// looks is the number of checks in a round, after which other goroutines may run. Yielding takes the lock of Go's
+	// scheduler, for which many helpers would contend.
 	looks = 512
-	// line is the size of the blocks of memory that processors hand to each other.
+	// line is the size of a cache line.
 	line = 64
 )
 
-// A Team is a caller and its helpers. Nil is a team without helpers. A Team serves one caller at a time, and a
-// part of a job must not give it another job.
+// A Team is a caller and its helpers. Nil is a team without helpers. A Team serves one caller at a time, and parts of a
+// job must not call it.
 type Team struct {
 	helpers  []*helper
 	active   atomic.Int64 // helpers that may take parts
 	stay     bool
-	resting  atomic.Bool // helpers shall end
+	resting  atomic.Bool // helpers should end
 	finished chan struct{}
-	panicked atomic.Pointer[any] // of a part
+	panicked atomic.Pointer[any] // value of a panic in a part
 
 	job   func(worker, part int)
 	parts int64
-	_     [line]byte // helpers look at the next two all the time
-	// untaken counts the parts that nobody has begun, and opens a job: job and parts stay as they are until
-	// unfinished, the number of parts that have not returned, is 0.
+	_     [line]byte // helpers poll the next two fields
+	// untaken counts the parts not started. Setting it opens a job: job and parts do not change until unfinished, the
+	// number of parts that have not returned, is 0.
 	untaken    atomic.Int64
-	lanes      atomic.Uint64 // likewise, the lanes that nobody has begun: bit i is lane i
-	_          [line]byte    // the caller looks at the next two
+	lanes      atomic.Uint64 // lanes not started, likewise: bit i is lane i
+	_          [line]byte    // the caller polls the next two fields
 	unfinished atomic.Int64
 	waiting    atomic.Bool // the caller sleeps until finished
 	_          [line]byte
 }
 
-// A helper is a goroutine that comes and goes.
+// A helper is a goroutine that is started and ends as needed.
 type helper struct {
 	alive atomic.Bool
 	start func() // stored, so that starting the goroutine allocates nothing
@@ -57,7 +57,7 @@ type helper struct {
 // New returns a team of one worker, the caller.
 func New() *Team { return &Team{finished: make(chan struct{}, 1)} }
 
-// SetWorkers sets the number of workers, the caller among them. Less than one counts as one.
+// SetWorkers sets the number of workers, including the caller. Less than one counts as one.
 func (t *Team) SetWorkers(workers int) {
 	for i := len(t.helpers) + 1; i < workers; i++ {
 		h := &helper{}
@@ -75,9 +75,9 @@ func (t *Team) Workers() int {
 	return int(t.active.Load()) + 1
 }
 
-// Do calls f for the parts from 0 to parts-1 and returns when all calls have. Parts are begun in this order.
-// No two calls at one time have the same worker, a number below Workers. Do panics with the first value that a
-// part panics with. It allocates nothing.
+// Do calls f for the parts from 0 to parts-1 and returns when all calls have returned. Parts start in this order.
+// Concurrent calls have different workers, numbers below Workers. If a part panics, so does Do, with the first such
+// value. Do allocates nothing.
 func (t *Team) Do(parts int, f func(worker, part int)) {
 	helpers := min(t.Workers(), parts) - 1
 	if helpers < 1 {
@@ -94,9 +94,8 @@ func (t *Team) Do(parts int, f func(worker, part int)) {
 	t.wait()
 }
 
-// Lanes is Do for Workers parts at most, of which worker i computes part i each time, so that the memory of a
-// part stays in the caches of one processor. The caller computes those that no helper has begun when it has
-// ended its own.
+// Lanes is Do for at most Workers parts. Worker i computes part i in every job, so that its memory stays in the caches
+// of one processor. After its own part, the caller computes those that no helper has started.
 func (t *Team) Lanes(lanes int, f func(worker, lane int)) {
 	if lanes < 2 || lanes > min(t.Workers(), maxLanes) {
 		t.Do(lanes, f)
@@ -116,10 +115,10 @@ func (t *Team) Lanes(lanes int, f func(worker, lane int)) {
 	t.wait()
 }
 
-// maxLanes is the number of bits of Team.lanes, less one that Lanes needs.
+// maxLanes is the number of bits of Team.lanes less one, so that 1<<lanes does not overflow.
 const maxLanes = 63
 
-// wake starts the first helpers that are not looking for work.
+// wake starts those of the first helpers that have ended.
 func (t *Team) wake(helpers int) {
 	t.resting.Store(false)
 	for _, h := range t.helpers[:helpers] {
@@ -130,7 +129,7 @@ func (t *Team) wake(helpers int) {
 	}
 }
 
-// takeLane computes a lane if nobody has begun it.
+// takeLane computes a lane unless it has been started.
 func (t *Team) takeLane(worker, lane int) bool {
 	for {
 		open := t.lanes.Load()
@@ -153,21 +152,21 @@ func (t *Team) wait() {
 	}
 }
 
-// Rest ends the helpers until the next job, so that other goroutines get their processors at once. After Stay it
-// does nothing.
+// Rest ends the helpers until the next job, which frees their processors for other goroutines. After Stay it does
+// nothing.
 func (t *Team) Rest() {
 	if t != nil && !t.stay {
 		t.resting.Store(true)
 	}
 }
 
-// Stay says that jobs follow each other all the time, so that helpers stay awake from one to the next.
+// Stay declares that jobs follow each other continually: helpers stay awake between them.
 func (t *Team) Stay() { t.stay = true }
 
-// Stays reports whether helpers stay awake, so that small jobs are worth a hand-over.
+// Stays reports whether helpers stay awake, so that sharing pays for smaller jobs.
 func (t *Team) Stays() bool { return t != nil && t.stay }
 
-// takeAll computes parts until none is left, and returns how many.
+// takeAll computes parts until none is left, and returns their number.
 func (t *Team) takeAll(worker int) (computed int) {
 	for {
 		n := t.untaken.Load()
@@ -191,14 +190,14 @@ func (t *Team) compute(worker, part int) {
 	t.job(worker, part)
 }
 
-// finish counts parts that have returned. The job may end with it.
+// finish subtracts parts that have returned, which may end the job.
 func (t *Team) finish(parts int) {
 	if parts > 0 && t.unfinished.Add(-int64(parts)) == 0 && t.waiting.CompareAndSwap(true, false) {
 		t.finished <- struct{}{}
 	}
 }
 
-// help takes parts until none has come for a while.
+// help computes parts until there have been none for a while.
 func (t *Team) help(h *helper, worker int) {
 	defer h.alive.Store(false)
 	for idle := 0; idle < spinning && !t.resting.Load(); idle++ {
@@ -220,7 +219,7 @@ func (t *Team) help(h *helper, worker int) {
 	}
 }
 
-// open reports whether something is left to begin.
+// open reports whether any part or lane has not been started.
 func (t *Team) open() bool { return t.untaken.Load() > 0 || t.lanes.Load() != 0 }
 
 // await returns when unfinished is 0.
@@ -241,14 +240,14 @@ func (t *Team) await() {
 	<-t.finished
 }
 
-// Pause lets a goroutine that looks for a change wait for some tens of cycles. The instruction for that can
-// make a virtual machine give up its processor.
+// Pause waits for some tens of cycles in a spin loop. The PAUSE instruction could make a virtual machine yield its
+// processor.
 func Pause() {
 	for range 32 {
 	}
 }
 
-// A Lender has a team that others may use while it does not.
+// A Lender has a team that others may use while the Lender does not.
 type Lender interface{ Team() *Team }
 
 // Of returns the team of x, or nil if x has none.
@@ -259,8 +258,8 @@ func Of(x any) *Team {
 	return nil
 }
 
-// Blocks returns the number of blocks of that size, the last of which may be smaller, that n elements fill.
+// Blocks returns the number of blocks of the given size for n elements; the last may be smaller.
 func Blocks(n, size int) int { return (n + size - 1) / size }
 
-// Block returns the elements of a block: those from lo up to but not including hi.
+// Block returns the range [lo, hi) of the elements of a block.
 func Block(block, n, size int) (lo, hi int) { return block * size, min((block+1)*size, n) }

@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go run ./internal/asm -out exp_amd64.s -stubs exp_amd64.go -pkg vmath
 
-// kernels returns those that this CPU can run, the fastest first.
+// kernels returns the kernels that this CPU can run, the fastest first.
 func kernels() []kernel {
 	var ks []kernel
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {

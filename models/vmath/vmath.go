@@ -1,12 +1,11 @@
-// Package vmath computes exponentials of arrays with vectors, and gives the bits of math.Exp.
+// Package vmath computes exponentials of arrays with vector instructions, with the bits of math.Exp.
 //
-// Models that were trained with math.Exp stay reproducible: a program's results depend neither on
-// the width of its vectors nor on whether it has any. On amd64 with AVX2 and FMA, each lane makes the
-// operations of Go's assembly in their order. When the program starts, it compares the kernels with
-// math.Exp at many points and leaves out those that differ, as they would after a change in Go. All
-// other machines, and programs built with the tag purego, call math.Exp.
+// Trainings with math.Exp stay reproducible: results do not depend on the vector instructions of a machine. On amd64
+// with AVX2 and FMA, each lane performs the operations of Go's assembly in the same order. When the program starts, it
+// compares the kernels with math.Exp at many points and disables those that differ, as they might after a change in Go.
+// Other machines, and programs built with the tag purego, call math.Exp.
 //
-// It also asks for memory ahead of its use.
+// The package also prefetches memory.
 package vmath
 
 import "math"
@@ -17,7 +16,7 @@ func ShiftedExp(dst, x []float64, c float64) {
 	x = x[:len(dst)]
 	for len(dst) > 0 {
 		n := vectors(dst, x, c)
-		end := min(n+most, len(dst)) // of the vector that the kernel leaves to math.Exp
+		end := min(n+most, len(dst)) // the kernel leaves this vector to math.Exp
 		for i := n; i < end; i++ {
 			x[i] -= c
 			dst[i] = math.Exp(x[i])
@@ -29,13 +28,13 @@ func ShiftedExp(dst, x []float64, c float64) {
 // most is the number of elements of the widest vector.
 const most = 8
 
-// A kernel is one of the generated functions with its name.
+// A kernel is a generated function with its name.
 type kernel struct {
 	name string
 	exp  func(dst, x *float64, n int, c float64) int
 }
 
-// best is the fastest kernel that agrees with math.Exp, or none.
+// best is the fastest kernel that agrees with math.Exp, or the zero value.
 var best = func() kernel {
 	for _, k := range kernels() {
 		if k.agrees() {
@@ -61,7 +60,7 @@ func (k kernel) agrees() bool {
 		x[i] = 708 * math.Sin(float64(i)) * math.Pow(2, -float64(i%16))
 		want[i] = math.Exp(x[i])
 	}
-	if k.exp(&dst[0], &x[0], n-1, 0) != n-1 { // the last vector is not whole
+	if k.exp(&dst[0], &x[0], n-1, 0) != n-1 { // with an incomplete last vector
 		return false
 	}
 	return [n - 1]float64(dst[:n-1]) == [n - 1]float64(want[:n-1])

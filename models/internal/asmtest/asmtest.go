@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Check runs the generator ./internal/asm of the package models/<pkg>, in whose folder the test
-// runs, and compares its output with the files assembly and stubs there. It ignores the first
-// lines, which hold the command that wrote a file. It skips with -short.
+// Check runs the generator ./internal/asm of the package under test, models/<pkg>, and compares its
+// output with the files assembly and stubs. It ignores their first lines, which contain the
+// command. It skips the test with -short.
 func Check(t *testing.T, pkg, assembly, stubs string) {
 	t.Helper()
 	if testing.Short() {

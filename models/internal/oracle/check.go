@@ -17,14 +17,14 @@ func Fill(x []float32, rng *rand.Rand) {
 	}
 }
 
-// Normal returns n standard normal numbers; each seed has its own stream.
+// Normal returns n standard normal numbers drawn from seed.
 func Normal(n int, seed uint64) []float32 {
 	x := make([]float32, n)
 	Fill(x, rand.New(rand.NewPCG(seed, 1)))
 	return x
 }
 
-// DrawBiases replaces the biases, which a new network has at zero.
+// DrawBiases draws the biases, which are zero in a new network.
 func DrawBiases(params []models.Param, rng *rand.Rand) {
 	for _, p := range params {
 		if len(p.Shape) == 1 {
@@ -42,7 +42,7 @@ func Float64s(x []float32) []float64 {
 	return y
 }
 
-// Flat lays the values of parameters end to end.
+// Flat concatenates the values of parameters.
 func Flat(params []models.Param) []float64 {
 	var v []float64
 	for _, p := range params {
@@ -64,8 +64,8 @@ func Sequence(spec models.Spec, steps, n int, seed uint64) (b Batch, obs, state 
 	return Batch{Steps: steps, N: n, Obs: Float64s(obs), State: Float64s(state), Starts: starts}, obs, state, starts
 }
 
-// Sizes returns the numbers of steps and environments to test. With -short there is one: an
-// oracle's differences take long under the race detector.
+// Sizes returns the numbers of steps and environments to test. With -short there is one: finite
+// differences of an oracle are slow under the race detector.
 func Sizes() [][2]int {
 	all := [][2]int{{5, 2}, {1, 1}, {1, 3}}
 	if testing.Short() {
@@ -108,8 +108,8 @@ func CheckGradients(t testing.TB, what string, params []models.Param, want []flo
 // ReLUAtZero returns the network of CheckReLUAtZero.
 func ReLUAtZero() models.Spec { return models.ActorCritic(3, 2, []int{4, 4}, models.ReLU) }
 
-// CheckReLUAtZero: PyTorch's derivative of ReLU at 0 is 0. With observations and biases of zero, all
-// hidden layers are at 0, so that only the heads' biases have gradients.
+// CheckReLUAtZero checks that the derivative of ReLU at 0 is 0, as in PyTorch. With observations
+// and biases of zero, all hidden layers are 0, so that only the heads' biases have gradients.
 func CheckReLUAtZero(t testing.TB, what string, net models.Network) {
 	t.Helper()
 	for _, p := range net.Params() {
@@ -135,7 +135,7 @@ func CheckReLUAtZero(t testing.TB, what string, net models.Network) {
 	}
 }
 
-// CheckSteps compares the outputs of steps one by one, and the last state, with those of the sequence.
+// CheckSteps compares the outputs of single steps, and the last state, with those of the sequence.
 func CheckSteps(t testing.TB, spec models.Spec, net models.Recurrent) {
 	t.Helper()
 	const steps, n = 5, 3

@@ -1,5 +1,5 @@
-// Package oracle computes networks in float64 by plain loops, for the tests of the engines.
-// It shares no code with them and finds parameters by name.
+// Package oracle computes networks in float64 with plain loops, for the tests of the engines. It
+// shares no code with them and finds parameters by name.
 package oracle
 
 import (
@@ -25,7 +25,7 @@ type Network struct {
 	params map[string][]float64
 }
 
-// New returns a network with the parameters in flat, laid end to end in the order of
+// New returns a network with the parameters in flat, concatenated in the order of
 // models.ParamLayout.
 func New(spec models.Spec, flat []float64) *Network {
 	n := &Network{Spec: spec, params: map[string][]float64{}}
@@ -43,7 +43,7 @@ func New(spec models.Spec, flat []float64) *Network {
 func (n *Network) Forward(b Batch) (outputs, state []float64) { return n.ForwardDetached(b, n) }
 
 // ForwardDetached is Forward, except that towers with Detach read the results of the network still,
-// so that differences of the outputs leave them out.
+// so that finite differences of the outputs exclude them.
 func (n *Network) ForwardDetached(b Batch, still *Network) (outputs, state []float64) {
 	s := n.Spec
 	lstms, detached := map[string][][]float64{}, map[string][][]float64{} // rows by name
@@ -73,7 +73,7 @@ func (n *Network) ForwardDetached(b Batch, still *Network) (outputs, state []flo
 	return outputs, state
 }
 
-// row returns row r of the LSTM that a tower reads, beside nodes too, or nil if it reads none.
+// row returns row r of the LSTM that a tower reads, alone or beside nodes, or nil if it reads none.
 func row(lstms map[string][][]float64, t models.Tower, r int) [][]float64 {
 	for _, name := range []string{t.Reads, t.Beside} {
 		if rows := lstms[name]; rows != nil {
@@ -150,8 +150,8 @@ func (n *Network) lstm(l models.LSTM, b Batch, state []float64, offset *int) [][
 	return rows
 }
 
-// towers returns the results of the towers for one observation: a row for each node, or one
-// row. Those with Detach pool the results in fixed, if it is not nil.
+// towers returns the results of the towers for one observation: a row for each node, or one row.
+// Towers with Detach pool the results in fixed, if it is not nil.
 func (n *Network) towers(obs []float64, lstm func(models.Tower) [][]float64, fixed map[string][][]float64) map[string][][]float64 {
 	results := map[string][][]float64{}
 	for _, t := range n.Spec.Towers {
@@ -209,8 +209,8 @@ func (n *Network) heads(towers map[string][][]float64) []float64 {
 	return outputs
 }
 
-// nodes returns each node's row, followed by the globals, which belong to no node or edge, and by the
-// results of the LSTM beside them, if there is one.
+// nodes returns each node's row, followed by the globals, which belong to no node or edge, and by the results of an
+// LSTM beside it, if any.
 func (n *Network) nodes(obs []float64, lstm [][]float64) [][]float64 {
 	rows, globals := n.parts(obs)
 	for i := range rows {

@@ -34,7 +34,7 @@ func DenseSpecs() map[string]models.Spec {
 	}
 }
 
-// Specs are small networks of all kinds besides plain dense ones.
+// Specs are small networks of all kinds except plain dense ones.
 func Specs() map[string]models.Spec {
 	norm := models.ActorCritic(5, 3, []int{7, 6}, models.Tanh)
 	norm.Towers[0].LayerNorm, norm.Towers[1].LayerNorm = true, true
@@ -67,8 +67,8 @@ func Specs() map[string]models.Spec {
 		}
 		return models.WithLSTM(models.NodeActorCritic(36, nodes, []int{4, 3}, models.Tanh, layer, pool, wait), layers, cells, critic)
 	}
-	// Both towers send their gradient to one LSTM. Of two more towers, one is detached from it and
-	// the other reads nothing else.
+	// Both towers propagate a gradient to one LSTM. Of two more towers, one is detached from it and
+	// the other reads only it.
 	many := besideNodes("", models.Max, true, 1, 3, models.SharedLSTM)
 	many.Towers[1].Detach = false
 	many.Towers = append(many.Towers, models.Tower{Name: "probe", Hidden: []int{4}, Activation: models.ReLU, Reads: models.NodeRows, Beside: "lstm_actor", Detach: true})
@@ -123,7 +123,7 @@ func Observations(s models.Spec, n int, rng *rand.Rand) []float32 {
 				if rng.IntN(2) == 0 {
 					row[e.MaskOffset+i] = 1
 				} else {
-					row[e.Offset+2*i] = -1 // masked: not looked at
+					row[e.Offset+2*i] = -1 // masked, and so ignored
 					row[e.MaskOffset+i] = 0
 				}
 			}

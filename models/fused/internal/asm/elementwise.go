@@ -10,9 +10,8 @@ import (
 
 func bits(x float32) uint32 { return math.Float32bits(x) }
 
-// elementwise generates a function over n elements of arrays: body gets a pointer to the
-// current vector of each, and the mask of the last one. Arguments that follow n are for
-// prepare to load.
+// elementwise generates a function over n elements of arrays. body gets pointers to the current
+// vectors, and the mask of the last one. prepare loads the arguments after n.
 func (v *isa) elementwise(name, doc string, arrays []string, prepare func(), body func(p []Mem, m *mask), more ...string) {
 	args := ""
 	for _, a := range arrays {
@@ -58,7 +57,7 @@ var (
 )
 
 func (v *isa) tanh() {
-	// AVX-512 has registers for all constants; AVX2 reads them again.
+	// AVX-512 has registers for all constants; AVX2 reloads them.
 	kept := map[float32]reg.VecVirtual{}
 	get := func(x float32) reg.VecVirtual {
 		if r, ok := kept[x]; ok {
@@ -117,7 +116,7 @@ func (v *isa) relu() {
 	v.elementwise("relu", "replaces each of n numbers x by max(x, 0).", []string{"x"}, prepare, func(p []Mem, m *mask) {
 		x := v.vec()
 		v.load(p[0], m, x)
-		VMAXPS(x, zero, x) // NaN stays
+		VMAXPS(x, zero, x) // NaN remains NaN
 		v.store(x, m, p[0])
 	})
 }

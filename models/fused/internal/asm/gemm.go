@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// gemms generates the matrix products, one for each number of vectors that a strip of columns
-// consists of. With AVX-512 the last vector is always masked, which costs nothing there.
+// gemms generates the matrix products, one for each number of vectors in a strip of columns. With
+// AVX-512 the last vector is always masked, which costs nothing.
 func (v *isa) gemms() {
 	if v.wide {
 		for nv := 1; nv <= 4; nv++ {
@@ -23,8 +23,8 @@ func (v *isa) gemms() {
 	}
 }
 
-// gemmRows are the numbers of rows whose sums registers hold at a time. Six rows of four
-// vectors (AVX-512) or two (AVX2) fill the registers and keep both units busy.
+// gemmRows are the numbers of rows whose sums are in registers at a time. Six rows of four vectors
+// (AVX-512) or two (AVX2) fill the registers and keep both units busy.
 var gemmRows = []int{6, 4, 2, 1}
 
 // A strip is the state of a generated product: pointers to the current rows.
@@ -32,9 +32,9 @@ type strip struct {
 	*isa
 	nv             int
 	tail           *mask
-	m              reg.GPVirtual // rows left
+	m              reg.GPVirtual // remaining rows
 	a, c, start    reg.GPVirtual
-	row, row3, col reg.GPVirtual // bytes from a row of a to the next, thrice that, and to the next column
+	row, row3, col reg.GPVirtual // bytes from a row of a to the next, three times that, and to the next column
 	ldb            reg.GPVirtual
 }
 
@@ -67,7 +67,7 @@ func (v *isa) gemm(nv int, masked bool) {
 	v.end()
 }
 
-// block generates the loop over blocks of that many rows.
+// block generates the loop over blocks of the given number of rows.
 func (s *strip) block(rows int) {
 	begin, done := fmt.Sprintf("rows%d", rows), fmt.Sprintf("rows%dend", rows)
 	Label(begin)

@@ -1,8 +1,8 @@
 // Command asm generates the kernels of package fused for AVX2 and AVX-512.
 //
-// Both sets come from the same code, with vectors of another length, so that they compute the
-// same formulas in the same order. All loads and stores of a vector that would reach beyond
-// the last column or element are masked.
+// The same code generates both, with different vector lengths, so that they compute the same
+// formulas in the same order. Vectors that would reach beyond the last column or element are loaded
+// and stored with masks.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	ConstraintExpr("!purego") // the names of the files say amd64
+	ConstraintExpr("!purego") // file names imply amd64
 	for _, v := range []*isa{{name: "avx2", lanes: 8}, {name: "avx512", lanes: 16, wide: true}} {
 		v.gemms()
 		v.tanh()
@@ -41,7 +41,7 @@ type isa struct {
 
 func (v *isa) bytes() int { return 4 * v.lanes }
 
-// function begins a function without a frame that the stubs declare as args describe.
+// function begins a function without a frame; args is its signature in the stubs.
 func (v *isa) function(name, args, doc string) {
 	TEXT(name+v.suffix(), NOSPLIT, "func("+args+")")
 	Pragma("noescape")
@@ -73,7 +73,7 @@ type mask struct {
 	y reg.VecVirtual    // AVX2: the sign bits of selected lanes are set
 }
 
-// mask returns the mask of that many first lanes, 1 to all. It overwrites n.
+// mask returns the mask of the first n lanes, 1 to all. It overwrites n.
 func (v *isa) mask(n reg.GPVirtual) *mask {
 	if v.wide {
 		m, all := &mask{k: K()}, GP64()
@@ -93,7 +93,7 @@ func (v *isa) mask(n reg.GPVirtual) *mask {
 
 var lanes *Mem
 
-// laneTable holds eight selected and eight other lanes for masks of AVX2 to be cut from.
+// laneTable holds eight selected and eight other lanes, from which AVX2 masks are loaded.
 func laneTable() Mem {
 	if lanes == nil {
 		m := GLOBL("lanes", RODATA|NOPTR)

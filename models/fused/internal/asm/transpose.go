@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// transpose generates the transposition of a row of blocks of 8×8. AVX-512 would gain little,
-// so that both instruction sets share it.
+// transpose generates the transposition of a row of blocks of 8×8. AVX-512 would gain little, so
+// both instruction sets share it.
 func transpose() {
 	TEXT("transpose8", NOSPLIT, "func(dst *float32, lddst int, src *float32, ldsrc, blocks int)")
 	Pragma("noescape")

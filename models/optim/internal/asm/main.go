@@ -1,6 +1,6 @@
-// Command asm generates the kernels of package optim for AVX2 and AVX-512. Each processes a number
-// of elements that is a multiple of its block. Go code with the same formulas, and so the same
-// bits, processes the rest.
+// Command asm generates the kernels of package optim for AVX2 and AVX-512. Each processes a
+// multiple of its block of elements. Go code with the same formulas, and so the same bits,
+// processes the rest.
 package main
 
 import (
@@ -95,10 +95,10 @@ func (v isa) adam() {
 	v.end()
 }
 
-// quotient replaces x, which is not negative, by x/root rounded once, for a root of at most 1; inverse is 1/root. The
-// unit for divisions would take longer. The remainder of the first quotient is exact, and the correction by it is off
-// by less than the hardest quotients are from the middle between two numbers. Where x is infinite or NaN, the
-// correction is NaN, and the maximum takes x.
+// quotient replaces x, which is not negative, by x/root rounded once, for a root of at most 1; inverse is 1/root. A
+// division instruction would take longer. The remainder of the first quotient is exact, and the error of the correction
+// is less than the distance of any quotient from the midpoint between two floats. If x is infinite or NaN, the
+// correction is NaN, and the maximum selects x.
 //
 // Source: Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", IBM Journal of
 // Research and Development 34 (1990).

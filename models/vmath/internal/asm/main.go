@@ -1,6 +1,6 @@
-// Command asm generates the kernels of package vmath for AVX2 and AVX-512: in each lane, the
-// operations of math.Exp in Go's exp_amd64.s, in their order, so that the bits are the same. The
-// other function asks for memory ahead.
+// Command asm generates the kernels of package vmath for AVX2 and AVX-512: exponentials with the
+// operations of math.Exp in Go's exp_amd64.s, in the same order, so that the bits are the same; and
+// prefetching.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	ConstraintExpr("!purego") // the names of the files say amd64
+	ConstraintExpr("!purego") // file names imply amd64
 	for _, v := range []isa{{"AVX2", 4}, {"AVX512", 8}} {
 		v.shiftedExp()
 	}
@@ -55,7 +55,7 @@ func (v isa) vec() reg.VecVirtual {
 	return YMM()
 }
 
-// half returns a register for as many int32.
+// half returns a register of half the size, for as many int32.
 func (v isa) half() reg.VecVirtual {
 	if v.wide() {
 		return YMM()
@@ -157,7 +157,7 @@ func (v isa) masked(n reg.GPVirtual) (load func(Op, reg.VecVirtual), store func(
 	return load, func(src reg.VecVirtual, dst Mem) { VMASKMOVPD(src, m, dst) }
 }
 
-// laneTable holds four selected and four other lanes for masks of AVX2 to be cut from.
+// laneTable holds four selected and four other lanes, from which AVX2 masks are loaded.
 func laneTable() Mem {
 	m := GLOBL("lanes", RODATA|NOPTR)
 	for i := range 8 {
