@@ -2,13 +2,8 @@ package lanes
 
 import "math"
 
-<<<<<<< HEAD:envs/classic/lanes/trig.go
 // SinCos returns the sine and the cosine of x. For |x| ≤ π/4 they are correctly rounded in all but about one case in a
 // million; for larger |x| they are those of package math.
-=======
-// sincos returns the sine and the cosine of x. For |x| ≤ π/4 they are correctly rounded in all but about one case in a
-// million; for larger |x| they are those of package math.
->>>>>>> 477448a6 (envs: state comments plainly):envs/classic/trig.go
 //
 // NumPy takes both from the C library, whose results are correctly rounded except for about 0.3 % of sines and 0.02 %
 // of cosines in CartPole's range. Those of math differ in 1.5 % and 25 %, and depend on the architecture. An unstable
