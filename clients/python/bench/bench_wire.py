@@ -247,7 +247,7 @@ def markdown(report: dict[str, Any]) -> str:
             f"| {r['task']} | {r['name']} | {r['num_envs']} | {rate} "
             f"| {r['call_us_p50']:.1f} | {r['call_us_p99']:.1f} |"
         )
-    lines += ["", "| target | reached | wanted | |", "|---|--:|--:|---|"]
+    lines += ["", "| target | measured | required | |", "|---|--:|--:|---|"]
     for t in report["targets"]:
         mark = "yes" if t["reached"] else "no"
         lines.append(f"| {t['what']} | {t['got']:,.1f} | ≥ {t['target']:,} | {mark} |".replace(".0 |", " |"))
