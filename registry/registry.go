@@ -1,6 +1,6 @@
-// Package registry registers everything that the programs of this module play: the environments,
-// their twins on an API server, and the readers of files that options name. The trainer, the server
-// and their tests import it, so that equal options work in all of them.
+// Package registry registers the environments of the programs of this module, their twins on an API
+// server, and the readers of files in options. The trainer, the server and their tests import it,
+// so that all of them accept the same options.
 package registry
 
 import (

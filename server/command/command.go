@@ -1,5 +1,5 @@
-// Package command holds the command line of the server, which is the program server and the
-// command serve of the trainer.
+// Package command is the command line of the server, for the program server and the trainer's
+// command serve.
 package command
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/board"
-	_ "github.com/kubernasium/kubernasium/registry" // what is served
+	_ "github.com/kubernasium/kubernasium/registry" // registers what is served
 	"github.com/kubernasium/kubernasium/server/credentials"
 	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/server/host"
@@ -122,7 +122,7 @@ func New(name string) *cobra.Command {
 	return cmd
 }
 
-// errStopped is how a server ends that nothing but a signal ends, with --fail-on-stop.
+// errStopped is the error of a server that a signal has stopped, with --fail-on-stop.
 var errStopped = errors.New("stopped")
 
 // local reports whether only this machine can reach the server.
@@ -134,7 +134,7 @@ func (o *options) local() bool {
 	return err == nil && guard.IsLoopback(name)
 }
 
-// clients returns who may ask over HTTP and WebSocket, and what each of them may hold; nil bounds none.
+// clients returns the guard of HTTP and WebSocket requests, and the quotas of clients by token; nil: no quotas.
 func (o *options) clients(log *slog.Logger) (g guard.Guard, quota func(token string) *session.Quota, err error) {
 	g = guard.Guard{Accept: guard.Only(os.Getenv(tokenEnv)), Certify: o.clientCA != "", Origins: o.origins}
 	if o.tokenFile != "" {
@@ -147,18 +147,18 @@ func (o *options) clients(log *slog.Logger) (g guard.Guard, quota func(token str
 	return g, quota, nil
 }
 
-// page returns what shows the server to people, or nil without --board.
+// page returns the maker of the page for --board, or nil without that flag.
 func (o *options) page(g guard.Guard) func(http.Handler, func() []host.SessionInfo) (http.Handler, func()) {
 	if !o.board {
 		return nil
 	}
 	return func(metrics http.Handler, sessions func() []host.SessionInfo) (http.Handler, func()) {
-		page := board.New(board.Config{Guard: g, Metrics: metrics, Sessions: func() []board.SessionInfo { return shown(sessions()) }}) // it has no episodes to close
+		page := board.New(board.Config{Guard: g, Metrics: metrics, Sessions: func() []board.SessionInfo { return shown(sessions()) }}) // without episodes, there is nothing to close
 		return page, page.EndStreams
 	}
 }
 
-// shown returns sessions in the page's words.
+// shown converts sessions for the page.
 func shown(sessions []host.SessionInfo) []board.SessionInfo {
 	list := make([]board.SessionInfo, len(sessions))
 	for i, s := range sessions {
@@ -228,17 +228,17 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	if o.exitWithStdin {
 		// The goroutine ends with the process: a read of stdin cannot be interrupted.
 		go func() {
-			_, _ = io.Copy(io.Discard, stdin) // its end is all that matters
+			_, _ = io.Copy(io.Discard, stdin) // only the end of stdin matters
 			cancel(errOrphan)
 		}()
 	}
 	return o.serve(ctx, s, stdout, log)
 }
 
-// errOrphan is the cause of a server's end when the process that started it has ended.
+// errOrphan is the cause of the server's end if the process that started it has ended.
 var errOrphan = errors.New("the end of stdin")
 
-// orphanDrain bounds --drain at the end of stdin: the process that started the server waits for no reply.
+// orphanDrain bounds --drain at the end of stdin: the process that started the server no longer waits for replies.
 const orphanDrain = time.Second
 
 // ready is a line on stdout that tells the parent process where the server listens.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// listenUnix listens on a socket at path that only this user can open. A socket that an
-// earlier server left behind is replaced; one that is served is an error.
+// listenUnix listens on a socket at path that only this user can open. It replaces a socket left
+// behind by an earlier server; a socket in use is an error.
 func listenUnix(path string) (net.Listener, error) {
 	if info, err := os.Stat(path); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
@@ -27,7 +27,7 @@ func listenUnix(path string) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	// With a chmod afterwards, another user could connect in between.
+	// With a chmod after Listen, another user could connect in between.
 	old := syscall.Umask(0o177)
 	defer syscall.Umask(old)
 	return net.Listen("unix", path)

@@ -8,9 +8,9 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// limitMemory sets the limits that the flags leave open by the memory of the machine, or of the cgroup if that has
-// less. It also sets the limit at which Go's collector works harder, unless the variable GOMEMLIMIT does: estimates
-// leave out garbage and what baselines keep, for which it allows four fifths more.
+// limitMemory derives the limits that flags do not set from the memory of the machine, or of its cgroup if that is
+// less. Unless GOMEMLIMIT is set, it also sets Go's memory limit, to 1.8 times the estimated bytes, since estimates
+// exclude garbage and the caches of baselines.
 func (o *options) limitMemory() {
 	l := &o.limits
 	if l.MemoryServer == 0 {
@@ -22,7 +22,7 @@ func (o *options) limitMemory() {
 	}
 }
 
-// machineMemory returns the bytes of the machine or of its cgroup, 0 if unknown.
+// machineMemory returns the memory of the machine or of its cgroup in bytes, whichever is less; 0 if unknown.
 func machineMemory() int64 {
 	var least int64
 	for _, from := range []memlimit.Provider{memlimit.FromSystem, memlimit.FromCgroup} {

@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// rowOf returns row j of a batch of values, or of flags that are absent.
+// rowOf returns row j of n of a batch of values, or of absent flags.
 func rowOf(v any, j, n int) string {
 	switch x := v.(type) {
 	case array:
@@ -91,7 +91,7 @@ func (s *suite) checkAsync(t *testing.T) {
 	p.want(ask("step", message{"a": int64s(0, 0, 0)}), "step.ok")
 }
 
-// checkEnvError asks for isolated failures, which changes nothing where none occurs.
+// checkEnvError enables isolated failures, which changes nothing if no environment fails.
 func (s *suite) checkEnvError(t *testing.T) {
 	p, made, ok := s.with(t, wire.CapEnvError, 2, "SAME_STEP", limit)
 	if !ok {
@@ -115,7 +115,7 @@ func (s *suite) checkEnvError(t *testing.T) {
 	}
 }
 
-// checkObsKeys asks for one part of a Dict observation at a time, and compares it with the whole.
+// checkObsKeys requests one part of a Dict observation at a time, and compares it with the whole.
 func (s *suite) checkObsKeys(t *testing.T) {
 	p, made, ok := s.with(t, wire.CapObsKeys, 2, "SAME_STEP", limit)
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// checkCancel cancels a rollout that runs, if it still does, and requests that wait behind it: each gets one reply,
-// CANCELLED if it was open, and the session continues.
+// checkCancel cancels a running rollout, unless it has ended, and requests queued behind it. Each request gets one
+// reply, CANCELLED if it was open, and the session continues.
 func (s *suite) checkCancel(t *testing.T) {
 	p, made, ok := s.with(t, wire.CapCancel, 64, "SAME_STEP", limit)
 	if !ok {
@@ -40,7 +40,7 @@ func (s *suite) checkCancel(t *testing.T) {
 	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 3}), "reset.ok")
 }
 
-// checkDeadline sends resets that wait behind ever longer rollouts, until their deadline passes meanwhile.
+// checkDeadline queues resets behind longer and longer rollouts until their deadline passes.
 func (s *suite) checkDeadline(t *testing.T) {
 	p, made, ok := s.with(t, wire.CapRollout, 64, "SAME_STEP", limit)
 	if !ok {

@@ -11,10 +11,9 @@ type Options struct {
 	Env   string // id of an environment with Discrete actions that include 0; default classic/CartPole-v1
 }
 
-// Run checks that the server at url (ws://…/v1/ws) keeps server/PROTOCOL.md: the handshake, ids,
-// limits and what a refusal leaves, malformed frames of every kind, clients that vanish and that resume, seeds, masks, the modes of
-// autoreset, and the server's optional parts. The server must permit two sessions of 64
-// environments.
+// Run checks that the server at url (ws://…/v1/ws) conforms to server/PROTOCOL.md: the handshake, ids, limits and the
+// state after a rejected request, malformed frames of all kinds, clients that vanish or resume, seeds, masks, the modes
+// of autoreset, and the server's optional parts. The server must permit two sessions of 64 environments.
 func Run(t *testing.T, url string, opts Options) {
 	t.Helper()
 	if opts.Env == "" {

@@ -76,7 +76,7 @@ func (s *suite) checkIDs(t *testing.T) {
 
 func (s *suite) checkUnknown(t *testing.T) {
 	p := s.open(t)
-	for _, name := range wire.Reserved { // the session is of version 1.0
+	for _, name := range wire.Reserved { // the session has version 1.0
 		p.refused(p.ask(message{"t": name}), p.id, wire.IsReserved)
 	}
 	for _, name := range []string{"no such", "step.ok", "", strings.Repeat("x", 10000)} {

@@ -11,10 +11,10 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// checkZstd asks for compressed frames. Those of the server must restore to what a session without them gets, and
-// hostile ones must neither end the session nor cost memory.
+// checkZstd requests compressed frames. Replies must decompress to those of an uncompressed session, and malicious
+// frames must neither end the session nor take memory.
 func (s *suite) checkZstd(t *testing.T) {
-	enc, err := zstd.NewWriter(nil, zstd.WithSingleSegment(true)) // so that the shortest have their size, too
+	enc, err := zstd.NewWriter(nil, zstd.WithSingleSegment(true)) // so that even the shortest frames contain their size
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func (s *suite) checkZstd(t *testing.T) {
 	}
 	p.closed(websocket.CloseMessageTooBig)
 
-	old := s.dial(t) // a session that has not asked gets none, and may send none
+	old := s.dial(t) // a session without the part receives no compressed frames, and may not send any
 	old.want(old.ask(message{"t": "hello", "ver": []int{1, 5}, "caps": []string{wire.CapZstd}}), "welcome")
 	old.sendRaw(packed(message{"t": "ping", "id": old.id + 1}))
 	if reply := old.receive(); reply["reason"] != string(wire.Malformed) {

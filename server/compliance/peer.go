@@ -17,7 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// longestRefusal is the most bytes of an err.
+// longestRefusal is the greatest length of an err in bytes.
 const longestRefusal = 4 << 10
 
 // patience bounds every wait for the server.
@@ -48,10 +48,10 @@ type peer struct {
 	conn *websocket.Conn
 	id   uint64
 
-	packed int // compressed frames that came
+	packed int // compressed frames received
 }
 
-// unpacker restores compressed frames.
+// unpacker decompresses frames.
 var unpacker, _ = zstd.NewReader(nil) // only options can be wrong
 
 func (s *suite) dial(t *testing.T) *peer {
@@ -65,14 +65,14 @@ func (s *suite) dial(t *testing.T) *peer {
 	if err != nil {
 		t.Fatalf("dial %s: %v", s.url, err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // a check may have closed it
+	t.Cleanup(func() { _ = conn.Close() }) // a check may have closed the connection
 	if got := conn.Subprotocol(); got != wire.Subprotocol {
 		t.Fatalf("the server chose subprotocol %q, want %s", got, wire.Subprotocol)
 	}
 	return &peer{t: t, conn: conn}
 }
 
-// open dials and says hello.
+// open dials and sends hello.
 func (s *suite) open(t *testing.T) *peer {
 	t.Helper()
 	p := s.dial(t)
@@ -87,8 +87,8 @@ func (s *suite) make(t *testing.T, n int, autoreset string, limit int) (*peer, u
 	return p, eidOf(p.make(s.opts.Env, n, autoreset, limit))
 }
 
-// with opens a session of the server's own version with a vector. ok is false if the server lacks
-// an optional part of the protocol, and then rejects the requests of that part.
+// with opens a session of the server's own version with a vector. If the server lacks the optional
+// part, with checks that it rejects the requests of that part, and ok is false.
 func (s *suite) with(t *testing.T, part string, n int, autoreset string, limit int) (p *peer, made message, ok bool) {
 	t.Helper()
 	p = s.dial(t)
@@ -334,7 +334,7 @@ func decodeArray(b []byte) (any, error) {
 	return a, nil
 }
 
-// ndarray encodes an int64 array of one dimension with any flags, padding and claimed length.
+// ndarray encodes an int64 array of one dimension with the given flags, padding and claimed length.
 func ndarray(flags, dtype, pad byte, claimed int, values ...int64) encoded {
 	b := []byte{flags, dtype, 1, pad}
 	b = binary.LittleEndian.AppendUint32(b, uint32(claimed))

@@ -25,8 +25,8 @@ func (s *suite) checkVersion10(t *testing.T) {
 	p.want(p.ask(message{"t": "step", "eid": eid, "a": int64s(0), "policy": "unknown then"}), "step.ok")
 }
 
-// checkVersion11 checks a session of version 1.1, in which baselines stepped beside actions: the
-// server does not offer that part, and rejects its requests.
+// checkVersion11 checks a session of version 1.1, which had another form of policy: the server does
+// not offer that part, and rejects its requests.
 func (s *suite) checkVersion11(t *testing.T) {
 	p := s.dial(t)
 	welcome := p.ask(message{"t": "hello", "ver": []int{1, 1}})
@@ -54,8 +54,8 @@ func baselines(made message) []string {
 	return names
 }
 
-// checkPolicy asks every baseline while other actions are taken, compares with a vector that is not
-// asked, and then lets each baseline step.
+// checkPolicy requests the actions of every baseline while other actions are taken, compares with a
+// vector without these requests, and then lets each baseline step.
 func (s *suite) checkPolicy(t *testing.T) {
 	p, made, ok := s.with(t, wire.CapBaseline, 2, "NEXT_STEP", limit)
 	if !ok {
@@ -99,7 +99,7 @@ func (s *suite) checkPolicy(t *testing.T) {
 	}
 }
 
-// stepBy lets a baseline step, beyond an episode's end, and asks for its actions before every other
+// stepBy lets a baseline step beyond an episode's end, and requests its actions before every second
 // step.
 func (s *suite) stepBy(t *testing.T, p *peer, eid uint64, name string) {
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// checkResources asks for as many environments and snapshots as the limits permit, and for one more. A refusal takes
-// nothing, and what is closed or forgotten can be had again.
+// checkResources requests as many environments and snapshots as the limits permit, and one more. A rejected request
+// takes no resources, and closing or forgetting frees them.
 func (s *suite) checkResources(t *testing.T) {
 	p := s.dial(t)
 	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}})
@@ -49,7 +49,7 @@ func (s *suite) checkResources(t *testing.T) {
 	}
 }
 
-// checkSnapshots takes snapshots of one environment until one is refused: the first beyond most, or one for which no
+// checkSnapshots takes snapshots of one environment until one is rejected: the first beyond most, or one for which no
 // memory is left.
 func checkSnapshots(t *testing.T, p *peer, made message, most int) {
 	if copies, _ := made["copies"].(bool); !copies {

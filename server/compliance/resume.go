@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// checkResume cuts the wire before a request arrives, and after it was carried out: the session resumes, no step is
-// taken twice, and the reply that was missed comes.
+// checkResume cuts the connection before a request arrives, and after it was executed: the session resumes, no step is
+// taken twice, and the missed reply arrives.
 func (s *suite) checkResume(t *testing.T) {
 	p := s.dial(t)
 	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}, "caps": []string{wire.CapResume}})
@@ -21,7 +21,7 @@ func (s *suite) checkResume(t *testing.T) {
 	sid, token := welcome["sid"], welcome["resume_token"]
 	eid := eidOf(p.make(s.opts.Env, 2, "SAME_STEP", limit))
 	step := message{"t": "step", "eid": eid, "a": int64s(0, 0)}
-	var want []string // of a session whose wire is never cut
+	var want []string // of an uninterrupted session
 	whole, made := s.make(t, 2, "SAME_STEP", limit)
 	whole.want(whole.ask(message{"t": "reset", "eid": made, "seed": 4}), "reset.ok")
 	for range 4 {
@@ -42,7 +42,7 @@ func (s *suite) checkResume(t *testing.T) {
 	}
 	last := p.id
 
-	// The step is carried out, and its reply is lost.
+	// The step is executed, and its reply is lost.
 	sent := p.send(step)
 	_ = p.conn.NetConn().Close()
 	q, reply := resume(last, "wrong")
@@ -60,7 +60,7 @@ func (s *suite) checkResume(t *testing.T) {
 	q.id = sent
 	same(q.ask(step), 1)
 
-	// The request never arrives: the client sends it again, with its id.
+	// The request never arrives: the client sends it again with the same id.
 	last = q.id
 	_ = q.conn.NetConn().Close()
 	r, reply := resume(last, token)
@@ -71,7 +71,7 @@ func (s *suite) checkResume(t *testing.T) {
 	r.id = last
 	same(r.ask(step), 2)
 
-	// A connection that still stands makes way.
+	// Resuming closes a connection that is still open.
 	q, reply = resume(r.id, token)
 	q.want(reply, "welcome")
 	q.id = r.id

@@ -36,13 +36,13 @@ func (s *suite) checkRollout(t *testing.T) {
 		qid := eidOf(other)
 		q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 5}), "reset.ok")
 		names := baselines(made)
-		for _, name := range names[:min(3, len(names))] { // some take their time
+		for _, name := range names[:min(3, len(names))] { // some baselines are slow
 			got := roll(message{"name": name, "seed": 3, "steps": steps, "arrays": true})
 			if got["reason"] == string(wire.BaselineFails) {
 				continue
 			}
 			p.want(got, "rollout.ok")
-			if got["cut"] == true { // it finds no next action
+			if got["cut"] == true { // the baseline cannot act
 				p.refused(p.ask(message{"t": "policy", "eid": eid, "name": name}), p.id, wire.BaselineFails)
 				continue
 			}

@@ -77,7 +77,7 @@ func sameBatch(t *testing.T, got, want message) {
 	t.Helper()
 	delete(got, "id")
 	delete(want, "id")
-	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w { // maps print by sorted keys
+	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w { // fmt prints maps sorted by key
 		t.Errorf("got  %s\nwant %s", g, w)
 	}
 }
@@ -149,7 +149,7 @@ func row(v any, i, n int) []float64 {
 	return nil
 }
 
-// flag returns element i of a column of truth values, which is absent if all are false.
+// flag returns element i of a boolean column, which is absent if all elements are false.
 func flag(reply message, key string, i int) bool {
 	a, ok := reply[key].(array)
 	return ok && a.data[i] != 0
@@ -252,7 +252,7 @@ func (s *suite) checkTimeLimit(t *testing.T) {
 	checkEpisode(t, reply, 1)
 }
 
-// checkSlowReader reads replies only after many have piled up.
+// checkSlowReader reads replies only after many have accumulated.
 func (s *suite) checkSlowReader(t *testing.T) {
 	p, eid := s.make(t, 64, "SAME_STEP", 0)
 	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
@@ -284,7 +284,7 @@ func (s *suite) checkVanish(t *testing.T) {
 		p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
 		zeros := make([]int64, 8)
 		p.send(message{"t": "step", "eid": eid, "a": int64s(zeros...)})
-		if err := p.conn.NetConn().Close(); err != nil { // no close frame, as when a process is killed
+		if err := p.conn.NetConn().Close(); err != nil { // without a close frame, as if the process were killed
 			t.Fatal(err)
 		}
 	}

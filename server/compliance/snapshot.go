@@ -25,7 +25,7 @@ func (s *suite) copier(t *testing.T, n int, mode string) (p *peer, eid uint64, o
 	return p, eid, true
 }
 
-// checkSnapshot restores a state twice and plays on from it, beyond an episode's end.
+// checkSnapshot restores a state twice and continues from it, beyond an episode's end.
 func (s *suite) checkSnapshot(t *testing.T) {
 	const n = 2
 	for _, mode := range []string{"NEXT_STEP", "SAME_STEP"} {
@@ -86,7 +86,7 @@ func (s *suite) checkSnapshot(t *testing.T) {
 	}
 }
 
-// checkFork copies an environment: equal actions then give equal rows, also of later episodes.
+// checkFork copies an environment: equal actions then give equal rows, also in later episodes.
 func (s *suite) checkFork(t *testing.T) {
 	const n = 3
 	p, eid, ok := s.copier(t, n, "SAME_STEP")

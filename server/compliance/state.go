@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// checkState loads the state of a vector in another session and plays on, beyond an episode's end.
+// checkState loads the state of a vector in another session and continues, beyond an episode's end.
 func (s *suite) checkState(t *testing.T) {
 	const n = 2
 	for _, mode := range []string{"NEXT_STEP", "SAME_STEP"} {

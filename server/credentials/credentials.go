@@ -1,5 +1,5 @@
-// Package credentials reads the credentials that a server accepts from clients: bearer tokens with quotas, and certificates.
-// It reads changed files again, so a token can be revoked and a certificate renewed while the server runs.
+// Package credentials reads the credentials of a server from files: bearer tokens with quotas, and certificates. It
+// rereads changed files, so a token can be revoked and a certificate renewed while the server runs.
 package credentials
 
 import (
@@ -18,7 +18,7 @@ const checkEvery = time.Second
 // maxFile bounds a file in bytes.
 const maxFile = 1 << 20
 
-// A watched value is read from files, and again when they have changed.
+// A watched value is read from files, and reread when they have changed.
 type watched[T any] struct {
 	paths []string
 	parse func(texts [][]byte) (T, error)
@@ -26,10 +26,10 @@ type watched[T any] struct {
 	log   *slog.Logger
 
 	mu    sync.Mutex
-	next  time.Time // to look at the files
+	next  time.Time // time of the next check
 	texts [][]byte
 	value T
-	fault string // of the last look; empty if there was none
+	fault string // error of the last check; "" if none
 }
 
 // watch reads the files of paths for the first time.
@@ -64,7 +64,7 @@ func (w *watched[T]) get() T {
 		value, err = w.parse(texts)
 	}
 	if err != nil {
-		if w.fault != err.Error() { // said once
+		if w.fault != err.Error() { // logged once
 			w.fault = err.Error()
 			w.log.Error("read anew; what was read before stays good", "files", w.paths, "err", err)
 		}
@@ -75,7 +75,8 @@ func (w *watched[T]) get() T {
 	return value
 }
 
-// isPipe reports whether path gives its text once, as a shell's <(command) does. To open it again would wait for a writer.
+// isPipe reports whether path can be read only once, such as a shell's <(command). Opening it again would wait for a
+// writer.
 func isPipe(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.Mode().IsRegular()
@@ -89,7 +90,7 @@ func readAll(paths []string) ([][]byte, error) {
 			return nil, err
 		}
 		texts[i], err = io.ReadAll(io.LimitReader(f, maxFile+1))
-		_ = f.Close() // it was only read
+		_ = f.Close() // opened for reading only
 		if err != nil {
 			return nil, err
 		}

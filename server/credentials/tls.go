@@ -7,9 +7,9 @@ import (
 	"log/slog"
 )
 
-// TLS returns a configuration with the certificate of certFile and its key of keyFile. With a clientCA, a file of certificates,
-// it verifies the certificate of a client that shows one; who shows none is left to the server. Connections begin with
-// the files as they are then. WebSocket needs HTTP/1.1, so it offers nothing else.
+// TLS returns a configuration with the certificate of certFile and its key of keyFile. With a clientCA, a file of
+// certificates, it verifies client certificates; the server decides about clients without one. Each new connection uses
+// the present files. WebSocket needs HTTP/1.1, so the configuration offers no other protocol.
 func TLS(certFile, keyFile, clientCA string, log *slog.Logger) (*tls.Config, error) {
 	paths := []string{certFile, keyFile}
 	if clientCA != "" {

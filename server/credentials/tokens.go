@@ -14,7 +14,7 @@ import (
 // Tokens are the bearer tokens that a server accepts, each with the quota of its client.
 type Tokens struct {
 	file *watched[clients]
-	held map[hash]*session.Held // of each token that was ever read, so that a client's sessions count after its line has changed
+	held map[hash]*session.Held // of every token ever read, so that a client's sessions still count after its line has changed
 }
 
 type (
@@ -22,11 +22,11 @@ type (
 	clients map[hash]*session.Quota
 )
 
-// ReadTokens reads tokens from a file with one client a line: its token, and bounds as key:value, all of them optional:
+// ReadTokens reads tokens from a file with one client per line: its token, and optional bounds as key:value:
 //
 //	2f6cK0bq name:alice sessions:4 envs:512 memory:2147483648
 //
-// Without a name a client is called by its line. Empty lines and those that begin with # are left out.
+// A client without a name is named after its line. Empty lines and lines that begin with # are ignored.
 func ReadTokens(path string, log *slog.Logger) (*Tokens, error) {
 	t := &Tokens{held: map[hash]*session.Held{}}
 	var err error
@@ -40,15 +40,15 @@ func ReadTokens(path string, log *slog.Logger) (*Tokens, error) {
 	return t, err
 }
 
-// Accept reports whether the token is good.
+// Accept reports whether the token is valid.
 func (t *Tokens) Accept(token string) bool { return t.Quota(token) != nil }
 
-// Quota returns the quota of the client with the token; nil if the token is not good.
+// Quota returns the quota of the client with the token; nil if the token is invalid.
 func (t *Tokens) Quota(token string) *session.Quota {
 	return t.file.get()[sha256.Sum256([]byte(token))]
 }
 
-// parse is called by one goroutine at a time.
+// parse parses the file. It is not safe for concurrent use.
 func (t *Tokens) parse(text string) (clients, error) {
 	c := clients{}
 	for i, line := range strings.Split(text, "\n") {

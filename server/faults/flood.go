@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A Flood holds connections to a server that show no token.
+// A Flood holds unauthenticated connections to a server.
 type Flood struct {
-	Made, Cut atomic.Int64 // connections, and those that the server has closed
+	Made, Cut atomic.Int64 // connections opened, and closed by the server
 
 	end   context.CancelFunc
 	peers sync.WaitGroup

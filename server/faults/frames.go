@@ -11,8 +11,8 @@ import (
 
 type message = map[string]any
 
-// requests are valid in a session of the newest version that has two environments of id 1, an action of which is a
-// number, with a snapshot of id 1.
+// requests are valid in a session of the newest version with a vector of two environments, eid 1, whose actions are
+// numbers, and a snapshot of id 1.
 var requests = []message{
 	{"t": "make", "env": "classic/CartPole-v1", "n": 2, "options": message{}, "autoreset": "SAME_STEP", "max_episode_steps": 7, "threads": 2},
 	{"t": "make", "env": "k8s/GangWindow-v0", "n": 1, "options": message{"steps": 10, "windows": 2}},
@@ -37,24 +37,24 @@ var requests = []message{
 	{"t": "hello", "ver": []int{1, 4}, "caps": []string{"resume"}, "resume": message{"sid": "00", "token": "x", "last": 3}},
 }
 
-// codes begin values of MessagePack that decoders get wrong most easily: containers and strings whose lengths lie, and
-// numbers at the ends of their types.
+// codes start MessagePack values that decoders handle wrongly most easily: containers and strings with false lengths,
+// and numbers at the limits of their types.
 var codes = [][]byte{
 	{0xc0}, {0xc1}, {0xc2}, {0xdd, 0xff, 0xff, 0xff, 0xff}, {0xdf, 0x7f, 0xff, 0xff, 0xff}, {0xdb, 0xff, 0xff, 0xff, 0xf0}, {0xc6, 0, 0xff, 0xff, 0xff},
 	{0xc9, 0, 0, 0, 8, 0x4e}, {0xd8, 0x4e}, {0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0xd3, 0x80, 0, 0, 0, 0, 0, 0, 0},
 	{0xcb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 1}, {0xca, 0x7f, 0x80, 0, 0}, {0x9f}, {0x8f}, {0xa0}, {0xff},
 }
 
-// Frames makes requests of the protocol that are changed at random: most are broken, some in their meaning only.
+// Frames generates requests of the protocol with random changes: most are malformed, some only semantically wrong.
 type Frames struct {
 	rng *rand.Rand
 	buf bytes.Buffer
 }
 
-// NewFrames returns Frames of a seed.
+// NewFrames returns Frames that draw from seed.
 func NewFrames(seed uint64) *Frames { return &Frames{rng: rand.New(rand.NewPCG(seed, 1))} }
 
-// Next returns a frame that was one of that id before it was changed. The frame is the caller's.
+// Next returns a randomly changed request of the given id. The frame belongs to the caller.
 func (f *Frames) Next(id uint64) []byte {
 	m := maps.Clone(requests[f.rng.IntN(len(requests))])
 	m["id"] = id
@@ -63,7 +63,7 @@ func (f *Frames) Next(id uint64) []byte {
 	enc.UseCompactInts(true)
 	enc.SetSortMapKeys(true)
 	if err := enc.Encode(m); err != nil {
-		panic("faults: unreachable: " + err.Error()) // the messages are those above
+		panic("faults: unreachable: " + err.Error()) // all requests can be encoded
 	}
 	data := bytes.Clone(f.buf.Bytes())
 	for range f.rng.IntN(4) {
@@ -72,7 +72,7 @@ func (f *Frames) Next(id uint64) []byte {
 	return data
 }
 
-// change changes one thing.
+// change makes one random change.
 func (f *Frames) change(data []byte) []byte {
 	if len(data) == 0 {
 		return data
@@ -85,18 +85,18 @@ func (f *Frames) change(data []byte) []byte {
 		data[at] = byte(f.rng.Uint32())
 	case 2:
 		data = data[:at]
-	case 3: // a part twice
+	case 3: // duplicate a part
 		end := at + f.rng.IntN(len(data)-at)
 		data = slices.Insert(data, at, bytes.Clone(data[at:end])...)
-	case 4: // a part away
+	case 4: // delete a part
 		data = slices.Delete(data, at, min(len(data), at+1+f.rng.IntN(8)))
-	case 5, 6: // another value, over what is there or before it
+	case 5, 6: // overwrite with or insert another value
 		code := codes[f.rng.IntN(len(codes))]
 		if f.rng.IntN(2) == 0 {
 			data = slices.Delete(data, at, min(len(data), at+len(code)))
 		}
 		data = slices.Insert(data, at, code...)
-	case 7: // what follows comes from elsewhere
+	case 7: // replace the end by another end
 		data = append(data[:at:at], data[f.rng.IntN(len(data)):]...)
 	}
 	return data

@@ -1,5 +1,5 @@
-// Package faults injects faults into servers, for tests and tools/chaos: a proxy that cuts connections, and random changes of
-// frames.
+// Package faults injects faults into servers, for tests and tools/chaos: a proxy that cuts connections, floods of
+// connections, and randomly changed frames.
 package faults
 
 import (
@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// A Proxy forwards connections to a server and cuts each after some thousand bytes, also within a frame.
+// A Proxy forwards connections to a server and cuts each after a random number of bytes, also within a frame.
 type Proxy struct {
 	To       string        // address of the server
-	MostCuts int64         // later connections last
+	MostCuts int64         // after as many cuts, connections last
 	Bytes    [2]int64      // range of the bytes, in both directions together, after which a connection is cut
 	OnCut    func(n int64) // called after the n-th cut, before the next connection; may be nil
 
@@ -48,13 +48,13 @@ func (p *Proxy) accept() {
 	for {
 		conn, err := p.l.Accept()
 		if err != nil {
-			return // it was closed
+			return // the listener was closed
 		}
 		p.wg.Go(func() { p.forward(conn) })
 	}
 }
 
-// budget returns after how many bytes to cut a new connection.
+// budget returns the number of bytes after which to cut a new connection.
 func (p *Proxy) budget() int64 {
 	if p.cuts.Load() >= p.MostCuts {
 		return 1 << 62
@@ -87,9 +87,9 @@ func (p *Proxy) pipe(dst, src net.Conn, left *atomic.Int64) {
 	for {
 		n, err := src.Read(buf)
 		rest := left.Add(-int64(n))
-		if rest <= 0 { // a part of it arrives
+		if rest <= 0 { // only a part arrives
 			_, _ = dst.Write(buf[:max(0, n+int(rest))])
-			if rest+int64(n) > 0 { // the other direction has not cut it
+			if rest+int64(n) > 0 { // the other direction has not cut it yet
 				p.cut()
 			}
 			return

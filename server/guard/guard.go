@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// A Guard decides which requests an HTTP server answers. Programs send no Origin and pass; a page passes if it is of
-// this server or listed.
+// A Guard decides which requests an HTTP server accepts. Programs send no Origin and pass; a page passes if it comes
+// from this server or a listed origin.
 type Guard struct {
-	Accept  func(token string) bool // whether a bearer token is good; nil asks for none
-	Certify bool                    // asks for a certificate, which the TLS configuration verifies
-	Origins []string                // values of the header Origin that are allowed beside the server's own
+	Accept  func(token string) bool // reports whether a bearer token is valid; nil: no token is needed
+	Certify bool                    // requires a certificate, which the TLS configuration verifies
+	Origins []string                // allowed values of the header Origin, in addition to the server's own
 }
 
-// Only accepts one token; the empty one asks for none.
+// Only returns an Accept for one token; nil if token is empty.
 func Only(token string) func(string) bool {
 	if token == "" {
 		return nil
 	}
 	want := sha256.Sum256([]byte(token))
 	return func(given string) bool {
-		got := sha256.Sum256([]byte(given)) // hashes have one length, so that the comparison takes the same time for every token
+		got := sha256.Sum256([]byte(given)) // hashes have equal lengths, so the comparison takes the same time for every token
 		return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 	}
 }
@@ -35,8 +35,8 @@ func Only(token string) func(string) bool {
 // Asks reports whether clients must authenticate.
 func (g *Guard) Asks() bool { return g.Accept != nil || g.Certify }
 
-// Protect passes permitted requests with a good token and certificate to next. given returns the token of a request; nil takes the
-// header Authorization.
+// Protect passes permitted requests with a valid token and certificate to next. given returns the token of a request;
+// nil: that of the header Authorization.
 func (g *Guard) Protect(next http.Handler, given func(*http.Request) string) http.Handler {
 	if given == nil {
 		given = Bearer
@@ -65,7 +65,7 @@ func Bearer(r *http.Request) string {
 	return token
 }
 
-// Public passes permitted requests to next, from any client.
+// Public passes permitted requests of any client to next.
 func (g *Guard) Public(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // empty after an error
@@ -74,7 +74,7 @@ func (g *Guard) Public(next http.Handler) http.Handler {
 			http.Error(w, "this name of the host is not allowed without a token", http.StatusForbidden)
 		case !g.originOK(r):
 			http.Error(w, "this origin is not allowed", http.StatusForbidden)
-		case r.ContentLength != 0 && kind != "application/json": // which no form and no page can send unasked
+		case r.ContentLength != 0 && kind != "application/json": // pages of other origins cannot send this type without permission
 			http.Error(w, "Content-Type is not application/json", http.StatusUnsupportedMediaType)
 		default:
 			next.ServeHTTP(w, r)
@@ -82,10 +82,10 @@ func (g *Guard) Public(next http.Handler) http.Handler {
 	})
 }
 
-// hostOK rejects names that an attacker may have pointed to this machine: without a token or certificate the name must be of the
-// loopback interface, or that of an allowed origin.
+// hostOK rejects host names that an attacker may have pointed to this machine (DNS rebinding): without token or
+// certificate the name must be that of the loopback interface or of an allowed origin.
 func (g *Guard) hostOK(r *http.Request) bool {
-	named := func(origin string) bool { // origins have a scheme before the host
+	named := func(origin string) bool { // origins include the scheme
 		u, err := url.Parse(origin)
 		return err == nil && strings.EqualFold(u.Host, r.Host)
 	}

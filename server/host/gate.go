@@ -14,9 +14,9 @@ const DefaultPending = 256
 // take its place. A client sends both at once, so on loopback it needs less than a millisecond.
 const pendingGrace = 50 * time.Millisecond
 
-// A gate bounds the connections that are not authenticated yet. When it is full, the oldest one makes way for the
-// next, so that peers who only connect keep nobody out: 10,000 of them pass through 60 places within
-// 10,000 / 60 × pendingGrace = 9 s.
+// A gate bounds the connections that are not authenticated yet. When it is full, it closes the oldest one for the next,
+// so that idle connections do not block others: 10,000 of them pass through 60 places within 10,000 / 60 × pendingGrace
+// = 9 s.
 type gate struct {
 	most  int
 	freed chan struct{} // a place became free

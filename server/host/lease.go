@@ -14,7 +14,7 @@ import (
 // resumeWait is how long a client that resumes waits for the request that its lost connection still runs.
 const resumeWait = 5 * time.Second
 
-// leave decides what the end of reading means: requests of a session with a lease run on for its time, all others end.
+// leave handles the end of reading: requests of a session with a lease continue for its time, others are cancelled.
 func (c *conn) leave(err error) {
 	if c.sess.Leased() && !c.draining.Load() && !websocket.IsCloseError(err, websocket.CloseNormalClosure) && !errors.Is(err, wire.ErrFrameTooLarge) {
 		lease := time.Duration(c.server.sessions.Limits.LeaseMS) * time.Millisecond
@@ -63,7 +63,7 @@ func (s *Server) drop(c *conn) bool {
 	return held
 }
 
-// resume returns the session that a client resumes, after the end of its connection, which it causes.
+// resume closes the connection of the session that a client resumes, waits for its end, and returns the session.
 func (s *Server) resume(sid, token string) (*session.Session, error) {
 	unknown := wire.Errorf(wire.UnknownSession, "no session to resume; its lease is over, or the server has started since")
 	s.mu.Lock()

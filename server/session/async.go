@@ -11,7 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// asyncSteps are the steps of a vector that run between requests. A nil one has none.
+// asyncSteps runs steps of a vector between requests. Nil has none.
 type asyncSteps struct {
 	*envs.Async
 	cancel  context.CancelFunc
@@ -30,7 +30,7 @@ func (a *asyncSteps) stop() {
 	}
 }
 
-// end begins to end the steps.
+// end cancels the steps without waiting.
 func (a *asyncSteps) end() {
 	if a != nil {
 		a.cancel()
@@ -42,7 +42,7 @@ func passes(kind []byte) bool {
 	return slices.Contains([]string{wire.TypeSend, wire.TypeRecv, wire.TypeStats, wire.TypeClose}, string(kind))
 }
 
-// steps returns what steps the environments of v one by one; the first call makes it.
+// steps returns the asyncSteps of v; the first call makes it.
 func (s *Session) steps(v *vector) *asyncSteps {
 	if v.async != nil {
 		return v.async

@@ -10,7 +10,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// errMeasured ends the making of environments of which only the memory is asked.
+// errMeasured stops the making of environments whose memory alone is to be estimated.
 var errMeasured = errors.New("session: measured")
 
 // size writes bytes for people.
@@ -67,8 +67,8 @@ func (s *Session) tooMuch(what string, n int, id string, bytes int64) *wire.Erro
 	return err
 }
 
-// dearest returns the option whose default would save most memory, and what the environments then take; "" if
-// no option is to blame.
+// dearest returns the option whose default would save most memory, and the bytes that the environments take then; "" if
+// no option saves much.
 func dearest(id string, opts envs.VecOptions, n int, bytes int64) (name string, least int64) {
 	spec, err := envs.Lookup(id)
 	if err != nil {

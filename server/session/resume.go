@@ -8,7 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// lease makes the session one that outlives its connection, if the client asks for it in hello.
+// lease lets the session outlive its connection, if the client requests that in hello.
 func (s *Session) lease(h *wire.Hello) {
 	if s.minor >= 3 && s.cfg.Limits.LeaseMS > 0 && s.cfg.Resume != nil && slices.Contains(h.Caps, wire.CapResume) {
 		s.token = fmt.Sprintf("%014x%014x%014x", s.cfg.Entropy(), s.cfg.Entropy(), s.cfg.Entropy())
@@ -26,8 +26,8 @@ func (s *Session) Opens(token string) bool {
 	return s.token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1
 }
 
-// resume makes s the session that r names, whose connection has ended. The reply that its client missed is then
-// Missed's.
+// resume moves the session of r, whose connection has ended, into s. Missed then returns the reply that its client
+// missed.
 func (s *Session) resume(r *wire.Resume) error {
 	old, err := s.cfg.Resume(r.SID, r.Token)
 	if err != nil {

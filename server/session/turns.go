@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// lightFor is the time in which a light request ends. Light ones wait for nobody.
+	// lightFor is the longest time of a light request. Light requests never wait.
 	lightFor = time.Millisecond
-	// slice is how long a heavy request computes before it makes way for another one that waits. The client of a
-	// light request may wait about as long, where heavy ones take all cores.
+	// slice is the time after which a heavy request yields its core to a waiting one. If heavy requests use all cores,
+	// a light one may wait about as long.
 	slice = 10 * time.Millisecond
-	// lightWindow is how long after a light request some cores are kept for the next.
+	// lightWindow is the time after a light request during which some cores are reserved for the next.
 	lightWindow = 100 * time.Millisecond
 )
 
@@ -98,9 +98,9 @@ func (g *turns) give(t *turn, n int) {
 	g.grant()
 }
 
-// A turn is a session's request that runs, as the context of its work. Its Err makes way for others when the request
-// has computed for a slice, so whatever looks at its context often enough to end in time shares the cores, too. Err
-// may be called by the request's goroutines at once. One turn serves all requests of a session, one after another.
+// A turn is a session's running request, as the context of its work. Its Err yields to other requests after a slice, so
+// code that checks its context regularly shares the cores. Err is safe for concurrent use by the request's goroutines.
+// One turn serves all requests of a session, one after another.
 type turn struct {
 	context.Context
 	g    *turns
@@ -155,7 +155,7 @@ func (t *turn) begin(ctx context.Context, l *load) context.Context {
 	return t
 }
 
-// end returns what the request holds, and remembers its kind. On nil it does nothing.
+// end returns the cores of the request, and records whether it was heavy. A nil turn does nothing.
 func (t *turn) end() {
 	if t == nil {
 		return
@@ -197,7 +197,7 @@ func (t *turn) Err() error {
 	return t.Context.Err()
 }
 
-// await makes way for others, and returns with a core or when the context has ended.
+// await yields to other requests, and returns with a core or when the context has ended.
 func (t *turn) await() {
 	g := t.g
 	t.taken.Store(true)

@@ -28,7 +28,7 @@ func (l *Layout) EncodeSend(w *Writer, id, eid uint64, idx []int, actions []floa
 	l.writeBatch(w, &l.act, actions, l.ActSize, 0, nil)
 }
 
-// Indices reads a field that is an array of at most n integers from 0 to n-1, or a plain one; nil if it is absent.
+// Indices reads a field that is an array, typed or plain, of at most n integers from 0 to n-1; nil if it is absent.
 func (f *Frame) Indices(key string, n int) ([]int, error) {
 	v := f.Get(key)
 	if v == nil {
@@ -69,8 +69,8 @@ func (f *Frame) Indices(key string, n int) ([]int, error) {
 	return rows, nil
 }
 
-// EncodePolicy writes the reply to policy: n rows of actions, and none for the rows that decide
-// nothing.
+// EncodePolicy writes the reply to policy: n rows of actions, and none, which marks rows without a
+// decision.
 func (l *Layout) EncodePolicy(w *Writer, id uint64, actions []float32, none []bool) {
 	anyNone := slices.Contains(none, true)
 	w.Head(3+count(anyNone), TypePolicy+OK, id)
@@ -79,8 +79,8 @@ func (l *Layout) EncodePolicy(w *Writer, id uint64, actions []float32, none []bo
 	l.writeFlags(w, "none", anyNone, none)
 }
 
-// DecodePolicy reads the reply to policy. It is the inverse of EncodePolicy, except that it leaves
-// rows alone that decide nothing.
+// DecodePolicy reads the reply to policy. It is the inverse of EncodePolicy, except that it does
+// not change rows without a decision.
 func (l *Layout) DecodePolicy(f *Frame, actions []float32, none []bool) error {
 	if err := readFlags(f.Get("none"), none, false, l.N); err != nil {
 		return err
@@ -167,8 +167,8 @@ func number(v []byte) float32 {
 	return float32(int64(binary.BigEndian.Uint64(v[1:])))
 }
 
-// Seeds reads the field seed of a reset of n environments: one seed for each, nil for an
-// environment without one. It returns nil if the field is absent.
+// Seeds reads the field seed of a reset of n environments: one seed per environment, nil if it has
+// none. It returns nil if the field is absent.
 func (f *Frame) Seeds(n int) ([]*uint64, error) {
 	v := f.Get("seed")
 	if v == nil {

@@ -26,11 +26,11 @@ type Rows struct {
 	EpisodeReturn []float64
 	EpisodeLength []int64
 
-	Failed []error // nil if the vector does not isolate failures
+	Failed []error // nil unless the vector isolates failures
 }
 
-// EncodeStep writes the reply to a step. If sameStep is set, fin has the last observations of the
-// episodes that ended.
+// EncodeStep writes the reply to a step. If sameStep is set, it contains fin, with the final
+// observations of the episodes that ended.
 func (l *Layout) EncodeStep(w *Writer, id uint64, r *Rows, sameStep bool) {
 	l.encodeStep(w, TypeStep+OK, id, r, sameStep, 0)
 }
@@ -88,7 +88,7 @@ func (l *Layout) writeFailed(w *Writer, r *Rows) {
 	}
 }
 
-// failureText returns the message of a failure for people, of bounded length.
+// failureText returns the message of a failure, of bounded length.
 func failureText(err error) string {
 	text := err.Error()
 	if e, ok := err.(*Error); ok {
@@ -120,7 +120,7 @@ func (l *Layout) encodeState(w *Writer, kind string, id uint64, r *Rows, more in
 	l.writeInfo(w, r.Info, nil)
 }
 
-// EncodeReset writes the reply to a reset. seed is the server's own draw, nil if it drew none.
+// EncodeReset writes the reply to a reset. seed is the seed drawn by the server, or nil.
 func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
 	mask, failed := slices.Contains(r.Mask, false), anyFailed(r)
 	w.Head(3+count(mask, len(l.info) > 0, seed != nil, failed), TypeReset+OK, id)
@@ -138,13 +138,13 @@ func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
 }
 
 // EncodeState writes the reply to restore or fork, the state of the environments: the fields of a
-// step without those of ended episodes, and the sums of the running episodes.
+// step except those of ended episodes, and the returns and lengths of the running episodes.
 func (l *Layout) EncodeState(w *Writer, kind string, id uint64, r *Rows) {
 	l.encodeState(w, kind+OK, id, r, 1)
 	l.writeRun(w, r)
 }
 
-// writeRun writes the sums of the episodes that the rows belong to.
+// writeRun writes the returns and lengths of the rows' running episodes.
 func (l *Layout) writeRun(w *Writer, r *Rows) {
 	w.Str("run")
 	w.Map(2)
@@ -189,8 +189,8 @@ func (l *Layout) writeMask(w *Writer, any bool, mask []bool) {
 	}
 }
 
-// writeFinal writes the last observations, masks and infos of the episodes that ended, those of
-// l.idx.
+// writeFinal writes the final observations, masks and infos of the rows in l.idx, whose episodes
+// ended.
 func (l *Layout) writeFinal(w *Writer, r *Rows) {
 	mask := false
 	for _, i := range l.idx {

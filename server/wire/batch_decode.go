@@ -77,7 +77,7 @@ func (l *Layout) readFailed(f *Frame, r *Rows) error {
 	return nil
 }
 
-// RecvRows reads the environments whose rows a reply to recv has, of n: ascending numbers.
+// RecvRows reads the indices, ascending and less than n, of the environments in a reply to recv.
 func RecvRows(f *Frame, n int) ([]int, error) {
 	rows, err := f.Indices("idx", n)
 	for j := 1; j < len(rows); j++ {
@@ -100,8 +100,8 @@ func (l *Layout) DecodeState(f *Frame, r *Rows) error {
 	return l.readSums(run, r.EpisodeReturn, r.EpisodeLength)
 }
 
-// DecodeEpisodes reads the statistics of the episodes that ended in a step. It leaves other rows
-// alone: the statistics of running episodes do not travel.
+// DecodeEpisodes reads the statistics of the episodes that ended in a step. It does not change
+// other rows: the statistics of running episodes are not sent.
 func (l *Layout) DecodeEpisodes(f *Frame, r *Rows) error {
 	v := f.Get("ep")
 	if v == nil {
@@ -164,8 +164,8 @@ func (l *Layout) readState(f *Frame, r *Rows) error {
 	return nil
 }
 
-// readFlags reads a boolean array of the given shape. If it is absent, all elements are absent's
-// value.
+// readFlags reads a boolean array of the given shape. If it is absent, all elements are set to
+// absent.
 func readFlags(v Value, dst []bool, absent bool, n int, rest ...int) error {
 	if v == nil {
 		for i := range dst {
@@ -281,7 +281,7 @@ func (l *Layout) readFinal(v Value, r *Rows) error {
 	return l.readInfo(info, r.FinalInfo, l.idx)
 }
 
-// readFinalMask reads the masks of the rows in l.idx. If they are absent, everything is permitted.
+// readFinalMask reads the masks of the rows in l.idx. If they are absent, all actions are permitted.
 func (l *Layout) readFinalMask(fin Value, dst []bool) error {
 	for _, i := range l.idx {
 		for j := range l.Mask {

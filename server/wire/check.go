@@ -9,15 +9,15 @@ import (
 // Bounds limits nesting and maps in a decoder. A message's size limits everything else, since every
 // element takes at least a byte.
 type Bounds struct {
-	Depth   int // of arrays and maps, the frame included
+	Depth   int // of arrays and maps, including the frame
 	MapKeys int // of one map
 }
 
 // DefaultBounds are the bounds of PROTOCOL.md, section 10.
 var DefaultBounds = Bounds{Depth: 16, MapKeys: 256}
 
-// skip returns the position after the MessagePack value at pos. The library's own Skip has no
-// bound on its depth.
+// skip returns the position after the MessagePack value at pos. The library's Skip does not bound
+// the depth.
 func (l *Bounds) skip(b []byte, pos, depth int) (int, error) {
 	if pos >= len(b) {
 		return 0, errTruncated(pos)

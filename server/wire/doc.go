@@ -6,7 +6,7 @@
 package wire
 
 const (
-	// Subprotocol is the name that WebSocket peers agree on.
+	// Subprotocol is the WebSocket subprotocol.
 	Subprotocol = "kubernasium.v1"
 	// BearerPrefix precedes the token, in unpadded base64url, in the subprotocol with which
 	// browsers authenticate.
@@ -39,7 +39,7 @@ const (
 	TypeFork     = "fork"
 	TypeForget   = "forget"
 
-	TypePolicy = "policy" // since 1.2; 1.1 had another form of it
+	TypePolicy = "policy" // since 1.2; 1.1 had another form
 
 	TypeCancel = "cancel" // since 1.4
 
@@ -83,8 +83,8 @@ var since = []struct {
 	{CapAsync, 5}, {CapBaseline, 2}, {CapCancel, 4}, {CapEnvError, 5}, {CapObsKeys, 5}, {CapResume, 3}, {CapRollout, 1}, {CapSnapshot, 1}, {CapState, 7}, {CapZstd, 6},
 }
 
-// Caps returns the optional parts that sessions of a minor version may have, except for CapShared: the server adds it
-// where it offers the memory.
+// Caps returns the optional parts of sessions of a minor version, except for CapShared, which the server adds if it
+// offers the memory.
 func Caps(minor int) []string {
 	caps := []string{}
 	for _, part := range since {

@@ -88,7 +88,7 @@ func (r Reason) Code() Code {
 	return Internal
 }
 
-// Error is the reply err to a rejected request. Its zero T and ID are set when it is sent.
+// Error is the reply err to a rejected request. T and ID are set when it is sent.
 type Error struct {
 	T            string  `json:"t"`
 	ID           uint64  `json:"id"`
@@ -96,7 +96,7 @@ type Error struct {
 	Reason       Reason  `json:"reason"`
 	Msg          string  `json:"msg"`
 	EID          *uint64 `json:"eid,omitempty"`
-	Option       string  `json:"option,omitempty"` // that the environment does not have, or that takes too much memory
+	Option       string  `json:"option,omitempty"` // the unknown option, or one that takes too much memory
 	RetryAfterMS int64   `json:"retry_after_ms,omitempty"`
 	Ver          []int   `json:"ver,omitempty"`
 }

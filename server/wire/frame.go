@@ -31,7 +31,7 @@ type field struct {
 }
 
 // Parse checks that data is one map within bounds and finds its fields. After an error, Type and ID
-// hold what was found before it. The errors are of type [*Error].
+// are set if they were found before it. The errors are of type [*Error].
 func (f *Frame) Parse(data []byte, bounds Bounds) error {
 	f.Type, f.ID, f.fields, f.data = nil, 0, f.fields[:0], data
 	n, pos, err := mapHeader(data)
@@ -151,7 +151,7 @@ func (f *Frame) Uint(key string) (x uint64, ok bool, err error) {
 	return x, true, nil
 }
 
-// Str returns a field that is a string, as bytes of the frame; nil if it is absent.
+// Str returns a field that is a string, as part of the frame; nil if it is absent.
 func (f *Frame) Str(key string) ([]byte, error) {
 	v := f.Get(key)
 	if v == nil {
@@ -164,7 +164,7 @@ func (f *Frame) Str(key string) ([]byte, error) {
 	return s, nil
 }
 
-// Bin returns a field that is bytes, which are those of the frame; nil if it is absent.
+// Bin returns a field that is bytes, as part of the frame; nil if it is absent.
 func (f *Frame) Bin(key string) ([]byte, error) {
 	v := f.Get(key)
 	if v == nil {
@@ -181,7 +181,7 @@ func (f *Frame) Bin(key string) ([]byte, error) {
 	return v[pos : pos+n : pos+n], nil
 }
 
-// Bool returns a field that is a truth value; false if it is absent.
+// Bool returns a field that is a boolean; false if it is absent.
 func (f *Frame) Bool(key string) (bool, error) {
 	v := f.Get(key)
 	if v == nil {
@@ -238,5 +238,5 @@ func cut(rest []byte) (v Value, after []byte) {
 	return rest[:end], rest[end:]
 }
 
-// unbounded is for values that were checked before.
+// unbounded is for values that have been checked.
 var unbounded = Bounds{Depth: math.MaxInt32, MapKeys: math.MaxInt32}

@@ -7,13 +7,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// Layout encodes and decodes the batches of one vector of environments. Both ends build it from the
-// spaces and the info columns in make.ok.
+// Layout encodes and decodes the batches of one vector of environments. Client and server build it
+// from the spaces and the info columns in make.ok.
 type Layout struct {
 	N       int // environments
 	ObsSize int // numbers of one observation
 	ActSize int // numbers of one action
-	Mask    int // length of a row of the action mask; 0 is none
+	Mask    int // length of a row of the action mask; 0: none
 
 	obs, act node
 	info     []infoColumn
@@ -28,7 +28,7 @@ type node struct {
 	size  int
 	keys  []string // of a dict
 	parts []node
-	gap   int // numbers of a row before this part that belong to none
+	gap   int // numbers of a row before this part that belong to no part
 }
 
 type infoColumn struct {
@@ -64,8 +64,8 @@ func (l *Layout) Sub(k int) *Layout {
 	return &sub
 }
 
-// Select makes the observations those parts of a Dict that keys names, in the order of the Dict. Rows in memory remain
-// whole, so ObsSize does too.
+// Select reduces encoded observations to the parts of a Dict in keys, in the order of the Dict. Rows in memory and
+// ObsSize do not change.
 func (l *Layout) Select(keys []string) error {
 	if l.obs.parts == nil {
 		return Errorf(InvalidOption, "obs_keys, and the observation is no Dict")
@@ -158,8 +158,8 @@ func (l *Layout) batchShape(k int, n *node) []int {
 	return append(s, n.shape...)
 }
 
-// writeBatch writes values of n: the numbers from off on, in the given rows of src, or in all N
-// rows if rows is nil. Rows of src are stride numbers long.
+// writeBatch writes the values of n in the given rows of src, or in all N rows if rows is nil. Rows
+// of src are stride numbers long, and the values start at off.
 func (l *Layout) writeBatch(w *Writer, n *node, src []float32, stride, off int, rows []int32) {
 	if n.parts != nil {
 		w.Map(len(n.parts))

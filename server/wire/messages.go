@@ -12,11 +12,11 @@ type Hello struct {
 	Resume *Resume  `json:"resume,omitempty"`
 }
 
-// Resume names the session that a client resumes.
+// Resume identifies the session that a client resumes.
 type Resume struct {
 	SID   string `json:"sid"`
 	Token string `json:"token"`
-	Last  uint64 `json:"last"` // id of the last reply that the client has
+	Last  uint64 `json:"last"` // id of the last reply that the client received
 }
 
 // Welcome is the reply to Hello.
@@ -31,7 +31,7 @@ type Welcome struct {
 
 	ResumeToken string  `json:"resume_token,omitempty"`
 	SharedBytes int     `json:"shm,omitempty"`  // size of the memory whose descriptor comes with the frame
-	Last        *uint64 `json:"last,omitempty"` // id of the last request that a resumed session has carried out
+	Last        *uint64 `json:"last,omitempty"` // id of the last request that a resumed session has executed
 }
 
 // Limits are the limits of a server. PROTOCOL.md, section 10, explains them.
@@ -51,9 +51,9 @@ type Limits struct {
 	Depth         int   `json:"depth"`
 	MapKeys       int   `json:"map_keys"`
 	NDim          int   `json:"ndim"`
-	IdleMS        int   `json:"idle_ms"`      // 0 is none
-	HandshakeMS   int   `json:"handshake_ms"` // 0 is none
-	LeaseMS       int   `json:"lease_ms"`     // 0 is none
+	IdleMS        int   `json:"idle_ms"`      // 0: none
+	HandshakeMS   int   `json:"handshake_ms"` // 0: none
+	LeaseMS       int   `json:"lease_ms"`     // 0: none
 }
 
 // DefaultLimits returns the limits of a server without flags.
@@ -91,7 +91,7 @@ type Spec struct {
 	Nondeterministic bool           `json:"nondeterministic"`
 	RenderModes      []string       `json:"render_modes"`
 	Options          []Option       `json:"options"`
-	HeldOut          map[string]any `json:"held_out"` // options of instances that no training sees
+	HeldOut          map[string]any `json:"held_out"` // options of held-out instances
 	Info             []Column       `json:"info"`
 	Metrics          []Metric       `json:"metrics"`
 	Baselines        []Baseline     `json:"baselines"`
@@ -137,9 +137,9 @@ type MakeRequest struct {
 	MaxEpisodeSteps int            `json:"max_episode_steps,omitempty"`
 	Threads         int            `json:"threads,omitempty"`
 	CWD             string         `json:"cwd,omitempty"`       // folder of relative paths in options
-	EnvError        bool           `json:"env_error,omitempty"` // failures end an episode, and no request
+	EnvError        bool           `json:"env_error,omitempty"` // a failure ends an episode instead of the request
 	ObsKeys         []string       `json:"obs_keys,omitempty"`  // parts of the observation to send
-	State           bool           `json:"state,omitempty"`     // state is to work
+	State           bool           `json:"state,omitempty"`     // enables state
 }
 
 // Modes of autoreset, in the order of envs.AutoresetMode.
@@ -158,7 +158,7 @@ type MakeReply struct {
 	ActSpace        space.Description `json:"act_space"`
 	Mask            int               `json:"mask"`
 	Copies          bool              `json:"copies,omitempty"`
-	State           bool              `json:"state,omitempty"`    // state works
+	State           bool              `json:"state,omitempty"`    // state is enabled
 	Features        []Features        `json:"features,omitempty"` // nil if the environment names none
 	Spec            Spec              `json:"spec"`
 }

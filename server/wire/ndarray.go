@@ -74,7 +74,7 @@ type Array struct {
 // Len returns the number of elements.
 func (a *Array) Len() int { return len(a.Data) / a.DType.ItemSize() }
 
-// Shape returns a copy of the sides. An error that holds it does not move a to the heap.
+// Shape returns a copy of the sides, so that errors with the shape do not move a to the heap.
 func (a *Array) Shape() []uint32 { return slices.Clone(a.Sides[:a.NDim]) }
 
 // HasShape reports whether the array's shape is n followed by rest.
@@ -90,7 +90,7 @@ func (a *Array) HasShape(n int, rest ...int) bool {
 	return true
 }
 
-// parseArray takes an array apart. It neither copies nor allocates, except for errors.
+// parseArray parses an array. It neither copies nor allocates, except for errors.
 func parseArray(v Value, a *Array) error {
 	payload, ok := extension(v)
 	if !ok {

@@ -9,26 +9,26 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// PackFrom is the number of bytes from which a frame is worth compressing.
+// PackFrom is the least number of bytes of a compressed frame: smaller ones are not worth compressing.
 const PackFrom = 512
 
 // ErrPacked is returned by [Packer.Unpack] for a compressed frame that cannot be read.
 var ErrPacked = errors.New("want one zstd frame with the size of its content in its header")
 
-// zstdMagic begins a compressed frame. No other frame begins so: its first byte would be a number, where a map stands.
+// zstdMagic starts a compressed frame. Other frames start with a map, and this first byte would be a number.
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
-// packWindow bounds the memory of one encoder, and how far back it looks for repetitions.
+// packWindow bounds the memory of an encoder, and how far back it searches for repetitions.
 const packWindow = 1 << 20
 
-// A Packer compresses frames and restores them (the optional part zstd). Several goroutines may use it at once.
+// A Packer compresses and decompresses frames (the optional part zstd). It is safe for concurrent use.
 type Packer struct {
 	limit int
 	enc   *zstd.Encoder
 	dec   *zstd.Decoder
 }
 
-// NewPacker returns a Packer which restores frames of at most limit bytes.
+// NewPacker returns a Packer that decompresses frames of at most limit bytes.
 func NewPacker(limit int) *Packer {
 	workers := runtime.GOMAXPROCS(0)
 	enc, errEnc := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(packWindow),
@@ -44,7 +44,7 @@ func NewPacker(limit int) *Packer {
 // Packed reports whether frame is compressed.
 func Packed(frame []byte) bool { return bytes.HasPrefix(frame, zstdMagic) }
 
-// Pack returns frame compressed, in dst, or frame itself if that is shorter or shorter than [PackFrom].
+// Pack returns frame, compressed into dst, or frame itself if that is shorter, or shorter than [PackFrom].
 func (p *Packer) Pack(dst, frame []byte) []byte {
 	if len(frame) < PackFrom {
 		return frame
@@ -55,8 +55,8 @@ func (p *Packer) Pack(dst, frame []byte) []byte {
 	return frame
 }
 
-// Unpack restores a compressed frame into dst, which it lengthens as needed. It returns [ErrFrameTooLarge] for one that
-// holds more than the limit, before it allocates memory for it.
+// Unpack decompresses a frame into dst, which it extends as needed. If the frame exceeds the limit, it returns
+// [ErrFrameTooLarge] before it allocates memory.
 func (p *Packer) Unpack(dst, packed []byte) ([]byte, error) {
 	var h zstd.Header
 	if err := h.Decode(packed); err != nil || h.Skippable || !h.HasFCS {

@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// Rollout is the result of many steps by a baseline, without the rows of the last one.
+// Rollout is the result of many steps of a baseline, without the rows of the last step.
 type Rollout struct {
 	Steps int  // of the vector
-	Cut   bool // fewer than asked for
+	Cut   bool // fewer steps than requested
 
-	// The episodes that ended, in the order of their ends.
-	At     []int32   // the step in which it ended, from 1
+	// The episodes that ended, in order.
+	At     []int32   // step in which it ended, from 1
 	Idx    []int32   // its environment
 	Return []float64 // sum of its rewards
 	Length []int64   // number of its steps
 	Info   []float64 // its last diagnostics, by column
 	Last   []float32 // its last observation; empty unless there are Transitions
 
-	Transitions *Transitions // nil unless asked for
+	Transitions *Transitions // nil unless requested
 }
 
 // Transitions has Steps × N rows, the first step first.
 type Transitions struct {
 	Obs        []float32 // before the action
-	Mask       []bool    // of actions, at Obs; a client has nil where all are permitted
+	Mask       []bool    // of actions, at Obs; nil in a client if all are permitted
 	Actions    []float32
 	Reward     []float64
 	Terminated []bool
@@ -256,7 +256,7 @@ func (l *Layout) readTransitions(v Value, o *Rollout) error {
 	if err := parseArray(r, &a); err != nil {
 		return err
 	}
-	if int64(a.Len()) != int64(o.Steps)*int64(l.N) { // before anything of that size is allocated
+	if int64(a.Len()) != int64(o.Steps)*int64(l.N) { // check before allocating memory of that size
 		return Errorf(BadField, "%d rewards of %d steps of %d environments", a.Len(), o.Steps, l.N)
 	}
 	x := l.many(a.Len())
@@ -285,7 +285,7 @@ func (l *Layout) readTransitions(v Value, o *Rollout) error {
 	return x.readMarks(v, t)
 }
 
-// readMarks reads the flags and masks of transitions, which are absent if all are alike.
+// readMarks reads the flags and masks of transitions, which are absent if all elements are equal.
 func (l *Layout) readMarks(v Value, t *Transitions) error {
 	mask, err := find(v, "mask")
 	if err != nil {

@@ -49,14 +49,14 @@ func (w *Writer) Trim(most int) {
 // Bytes returns the frame, which the next Reset invalidates.
 func (w *Writer) Bytes() []byte { return w.buf }
 
-// must is for methods of the library that return only errors of sink, which has none.
+// must wraps methods of the library that return only errors of sink, which never fails.
 func must(err error) {
 	if err != nil {
 		panic("wire: unreachable: " + err.Error())
 	}
 }
 
-// Head begins a frame of n fields, the first two of which, t and id, it writes.
+// Head starts a frame of n fields and writes the first two, t and id.
 func (w *Writer) Head(n int, t string, id uint64) {
 	w.Reset()
 	w.Map(n)
@@ -84,7 +84,7 @@ func (w *Writer) Uint(x uint64) { must(w.enc.EncodeUint(x)) }
 // Float writes a number.
 func (w *Writer) Float(x float64) { must(w.enc.EncodeFloat64(x)) }
 
-// Bool writes a truth value.
+// Bool writes a boolean.
 func (w *Writer) Bool(x bool) { must(w.enc.EncodeBool(x)) }
 
 // Nil writes nil.
@@ -97,7 +97,7 @@ func (w *Writer) Raw(v Value) { w.buf = append(w.buf, v...) }
 // tags. It is not for hot paths.
 func (w *Writer) Encode(v any) error { return w.enc.Encode(v) }
 
-// grow lengthens the buffer by n bytes and returns them.
+// grow extends the buffer by n bytes and returns them.
 func (w *Writer) grow(n int) []byte {
 	k := len(w.buf)
 	w.buf = slices.Grow(w.buf, n)[:k+n]
