@@ -20,11 +20,11 @@ RESULTS, MODELS = ROOT / "docs" / "results", ROOT / "models" / "pretrained"
 EPISODES = {"k8s-GPUPodScheduling-v0": 50}  # the others 100: RolloutWeightedFGD takes seconds for an episode
 HEADER = """# The sealed block
 
-Final scores of the [shipped models](../../models/pretrained): episodes that no training, search or comparison played
-before, looked at once ([method](method.md)). [sealed.csv](sealed.csv) records what was played, and [sealed](sealed) has
-the tables of all policies. `make results ONLY="the sealed block"` plays again what has no table, and fails for other models.
-A model is better only if it is better than every baseline that is no oracle, corrected for the models of its
-environment.
+Final scores of the [shipped models](../../models/pretrained), on episodes that no training, search or comparison had
+played before; they were played once ([method](method.md)). [sealed.csv](sealed.csv) records the comparisons, and
+[sealed](sealed) has the tables of all policies. `make results ONLY="the sealed block"` makes missing tables, and fails
+for other models. A model is better only if it is better than every baseline that is not an oracle, corrected for the
+number of models in its environment.
 
 | environment | episodes | model | mean | best baseline | its mean | difference | 95 % interval | p (Holm) | verdict |
 |---|--:|---|--:|---|--:|--:|--:|--:|---|
