@@ -1,10 +1,10 @@
 package host
 
 import (
-	"encoding/binary"
 	"errors"
 	"os"
-	"time"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/kubernasium/kubernasium/server/wire"
 )
@@ -13,23 +13,35 @@ import (
 // has touched take none.
 const sharedBytes = 64 << 20
 
-const (
-	sharedMark   = 1 << 31   // in the length of a frame: it lies in the shared memory
-	sharedHead   = 16        // bytes on the socket for such a request: length, offset, offset and room of the reply
-	sharedInline = 1<<32 - 1 // in place of a reply's offset: it had no room and follows on the socket
-)
+// sharedInline is in place of a reply's offset: it had no room and follows on the socket.
+const sharedInline = 1<<32 - 1
 
 // errPlace is returned by ReadFrame for a frame that does not lie in the shared memory; the stream stays usable.
 var errPlace = errors.New("a frame, or the place of its reply, outside the shared memory")
 
+// sharedHead is the beginning of the memory: a line of the cache that the client writes, and one that the server does.
+// A side announces a frame by its counter, and wakes the other one, over the socket, if that sleeps.
+type sharedHead struct {
+	called  atomic.Uint32 // requests in the memory
+	asleep  atomic.Uint32 // not 0: the client sleeps
+	_       [2]uint32
+	request [4]atomic.Uint32 // length and offset; offset and room of the reply
+	_       [8]uint32
+
+	replied      atomic.Uint32 // replies to them
+	serverAsleep atomic.Uint32
+	_            [2]uint32
+	reply        [2]atomic.Uint32 // length and offset
+}
+
 // shared is the memory that a unix stream shares with its client, which may write to it at any time. So the server
 // copies a request before it looks at it, and never reads a reply back. The memory cannot shrink.
 type shared struct {
-	memory []byte   // mapped; nil without one
+	memory []byte // mapped; nil without one
+	head   *sharedHead
 	file   *os.File // its descriptor, until it is sent with the next frame
 	place  place    // of the reply to the frame that was read last
 	spin   spin
-	head   [8]byte // of the reply being written
 }
 
 // place is where a client wants the reply to a request in the shared memory.
@@ -38,20 +50,20 @@ type place struct {
 	at, room int
 }
 
-// marks reports whether a frame whose length is head lies in the shared memory.
-func (m *shared) marks(head []byte) bool {
-	return m.memory != nil && binary.LittleEndian.Uint32(head)&sharedMark != 0
-}
-
 // open maps new memory and returns its size, or 0 if the system has none to share.
 func (m *shared) open() int {
 	file, memory, err := newShared(sharedBytes)
 	if err != nil {
 		return 0
 	}
-	m.file, m.memory = file, memory
-	m.spin = newSpin(memory)
+	m.file = file
+	m.use(memory)
 	return len(memory)
+}
+
+func (m *shared) use(memory []byte) {
+	m.memory, m.head = memory, (*sharedHead)(unsafe.Pointer(&memory[0]))
+	m.spin = spin{head: m.head}
 }
 
 // close unmaps the memory. Neither ReadFrame nor writeShared may run or be called again.
@@ -63,54 +75,47 @@ func (m *shared) close() error {
 	}
 	if m.memory != nil {
 		err = errors.Join(err, unmapShared(m.memory))
-		m.memory, m.spin = nil, spin{}
+		*m = shared{}
 	}
 	return err
 }
 
-// readShared is ReadFrame for a frame in the shared memory.
+// readShared is ReadFrame for a request in the shared memory.
 func (s *unixStream) readShared(buf []byte) ([]byte, error) {
-	head, err := s.r.Peek(sharedHead)
-	if err != nil {
-		return buf, err
+	m := &s.shared
+	m.spin.taken = m.head.called.Load()
+	var words [4]uint64
+	for i := range words {
+		words[i] = uint64(m.head.request[i].Load())
 	}
-	le, size := binary.LittleEndian, uint64(len(s.shared.memory))
-	n, from := uint64(le.Uint32(head)&^sharedMark), uint64(le.Uint32(head[4:]))
-	at, room := uint64(le.Uint32(head[8:])), uint64(le.Uint32(head[12:]))
-	if _, err := s.r.Discard(sharedHead); err != nil {
-		return buf, err
-	}
-	s.shared.place = place{}
+	n, from, at, room, size := words[0], words[1], words[2], words[3], uint64(len(m.memory))
+	m.place = place{}
 	switch {
 	case n > uint64(s.limit):
 		return buf, wire.ErrFrameTooLarge
 	case from+n > size || at+room > size:
 		return buf[:0], errPlace
 	}
-	s.shared.place = place{true, int(at), int(room)}
-	return append(buf[:0], s.shared.memory[from:from+n]...), nil
+	m.place = place{true, int(at), int(room)}
+	return append(buf[:0], m.memory[from:from+n]...), nil
 }
 
 // writeShared writes the reply to a frame that came with the place p.
 func (s *unixStream) writeShared(frame []byte, p place) error {
-	if err := s.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
+	h := s.shared.head
+	h.reply[0].Store(uint32(len(frame)))
+	if len(frame) > p.room {
+		h.reply[1].Store(sharedInline)
+		h.replied.Add(1)
+		return s.WriteFrame(frame)
 	}
-	head := s.shared.head[:]
-	binary.LittleEndian.PutUint32(head, uint32(len(frame))|sharedMark)
-	if len(frame) <= p.room {
-		copy(s.shared.memory[p.at:], frame)
-		binary.LittleEndian.PutUint32(head[4:], uint32(p.at))
-		_, err := s.conn.Write(head)
-		s.shared.spin.wrote()
-		return err
+	copy(s.shared.memory[p.at:], frame)
+	h.reply[1].Store(uint32(p.at))
+	h.replied.Add(1)
+	if h.asleep.Load() == 0 {
+		return nil
 	}
-	binary.LittleEndian.PutUint32(head[4:], sharedInline)
-	s.pair = [2][]byte{head, frame}
-	s.buffers = s.pair[:]
-	_, err := s.buffers.WriteTo(s.conn)
-	s.shared.spin.wrote()
-	return err
+	return s.WriteFrame(nil)
 }
 
 // writeWithFile writes a frame and sends the descriptor of the memory with it. The prefix is set.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -27,9 +28,18 @@ type sharer struct {
 	fd     int
 	memory []byte
 	f      wire.Frame
+
+	answered uint32 // requests in the memory with a reply
 }
 
-const mark = 1 << 31
+// Places in the memory, in bytes.
+const (
+	calledAt, asleepAt, requestAt      = 0, 4, 16
+	repliedAt, serverAsleepAt, replyAt = 64, 68, 80
+)
+
+// word returns an integer of the memory.
+func (c *sharer) word(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&c.memory[at])) }
 
 // dialSharer says hello in a version, with parts, and maps the memory if the welcome offers it.
 func dialSharer(t testing.TB, path string, minor int, caps ...string) *sharer {
@@ -122,7 +132,19 @@ func (c *sharer) inline(frame []byte) {
 func (c *sharer) call(frame []byte, from, at, room int) {
 	c.t.Helper()
 	copy(c.memory[from:], frame)
-	c.raw(mark|uint32(len(frame)), uint32(from), uint32(at), uint32(room))
+	c.announce(uint32(len(frame)), uint32(from), uint32(at), uint32(room))
+}
+
+// announce announces a request in the memory.
+func (c *sharer) announce(words ...uint32) {
+	c.t.Helper()
+	for i, w := range words {
+		c.word(requestAt + 4*i).Store(w)
+	}
+	c.word(calledAt).Add(1)
+	if c.word(serverAsleepAt).Load() != 0 {
+		c.raw(0)
+	}
 }
 
 func (c *sharer) read(n int) []byte {
@@ -138,19 +160,34 @@ func (c *sharer) read(n int) []byte {
 	return buf
 }
 
-// reply returns the next frame from the server, and where it was: its offset in the memory, or -1 on the socket.
-func (c *sharer) reply() (frame []byte, at int, marked bool) {
+// reply returns the next frame from the server, and where it was: its offset in the memory, or -1 on the socket. quiet
+// says that the memory announced it. It sleeps at once.
+func (c *sharer) reply() (frame []byte, at int, quiet bool) {
 	c.t.Helper()
-	size := binary.LittleEndian.Uint32(c.read(4))
-	if size&mark == 0 {
-		return c.read(int(size)), -1, false
+	for {
+		if c.memory != nil {
+			c.word(asleepAt).Store(1)
+			if replied := c.word(repliedAt).Load(); replied != c.answered {
+				c.word(asleepAt).Store(0)
+				c.answered = replied
+				size, offset := c.word(replyAt).Load(), c.word(replyAt+4).Load()
+				if offset == 1<<32-1 {
+					frame, _, _ = c.reply()
+					return frame, -1, true
+				}
+				return bytes.Clone(c.memory[offset:][:size]), int(offset), true
+			}
+		}
+		size := binary.LittleEndian.Uint32(c.read(4))
+		if size == 0 && c.memory != nil {
+			continue
+		}
+		frame := c.read(int(size))
+		if c.memory != nil && c.word(repliedAt).Load() != c.answered && c.word(replyAt+4).Load() == 1<<32-1 {
+			c.answered, quiet = c.word(repliedAt).Load(), true
+		}
+		return frame, -1, quiet
 	}
-	size &^= mark
-	offset := binary.LittleEndian.Uint32(c.read(4))
-	if offset == 1<<32-1 {
-		return c.read(int(size)), -1, true
-	}
-	return bytes.Clone(c.memory[offset:][:size]), int(offset), true
 }
 
 // refused reads a reply, which must be an error of that reason with that id.
@@ -190,10 +227,10 @@ func TestSharedReplies(t *testing.T) {
 	s := hosttest.Start(t)
 	for _, env := range []map[string]any{
 		{"env": "classic/CartPole-v1", "n": 64},
-		{"env": "classic/Acrobot-v1", "n": 3, "autoreset": "SAME_STEP"},
+		{"env": "classic/CartPole-v1", "n": 3, "autoreset": "SAME_STEP"},
 		{"env": "k8s/GangWindow-v0", "n": 16, "options": map[string]any{"instances": 2}},
 	} {
-		t.Run(fmt.Sprint(env["env"]), func(t *testing.T) {
+		t.Run(fmt.Sprint(env["env"], env["n"]), func(t *testing.T) {
 			shared, plain := dialSharer(t, s.Unix, 8, "shm"), dialSharer(t, s.Unix, 8)
 			if len(shared.memory) != 64<<20 || plain.memory != nil {
 				t.Fatalf("memory of %d and %d bytes, want 64 MiB where it was asked for", len(shared.memory), len(plain.memory))
@@ -226,6 +263,9 @@ func TestSharedReplies(t *testing.T) {
 				if where != at {
 					t.Fatalf("reply %d at %d, want %d", k, where, at)
 				}
+				if bytes.Contains(got[:8], []byte("err")) {
+					t.Fatalf("reply %d: %q", k, got)
+				}
 				if k > 0 && !bytes.Equal(got, want) || k == 0 && len(got) != len(want) {
 					t.Fatalf("reply %d\n%q, want\n%q", k, got, want)
 				}
@@ -239,9 +279,9 @@ func TestSharedRoom(t *testing.T) {
 	c := dialSharer(t, hosttest.Start(t).Unix, 8, "shm")
 	c.memory[9000] = 77
 	c.call(encode(t, map[string]any{"t": "ping", "id": 2}), 100, 9000, 3)
-	frame, at, marked := c.reply()
-	if at != -1 || !marked || !bytes.Contains(frame, []byte("ping.ok")) || c.memory[9000] != 77 {
-		t.Errorf("reply %q at %d, marked %v, byte %d; want it on the socket, marked, and memory as it was", frame, at, marked, c.memory[9000])
+	frame, at, quiet := c.reply()
+	if at != -1 || !quiet || !bytes.Contains(frame, []byte("ping.ok")) || c.memory[9000] != 77 {
+		t.Errorf("reply %q at %d, announced %v, byte %d; want it on the socket, announced, and memory as it was", frame, at, quiet, c.memory[9000])
 	}
 	c.call(encode(t, map[string]any{"t": "ping", "id": 3}), len(c.memory)-12, len(c.memory)-64, 64) // to the last byte
 	if _, at, _ := c.reply(); at != len(c.memory)-64 {
@@ -267,8 +307,8 @@ func TestSharedIsAsked(t *testing.T) {
 		if tc.want {
 			continue
 		}
-		c.raw(mark|10, 0, 0, 0) // a frame of two gigabytes, for who has no memory
-		c.refused(0, "TOO_LARGE")
+		c.raw(0) // an empty frame, for who has no memory
+		c.refused(0, "MALFORMED")
 	}
 	ws := dial(t, s.WS)
 	ws.write(encode(t, map[string]any{"t": "hello", "id": 1, "ver": []int{1, 8}, "caps": []string{"shm"}}))
@@ -306,16 +346,16 @@ func TestSharedLies(t *testing.T) {
 	size := uint32(len(c.memory))
 	id := uint64(1)
 	for _, head := range [][4]uint32{
-		{mark | 100, size - 99, 0, 100},
-		{mark | 100, size, 0, 100},
-		{mark | 100, 1<<32 - 50, 0, 100}, // the sum overflows 32 bits
-		{mark | 100, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1},
-		{mark, size + 1, 0, 0},
-		{mark, 0, 0, 0},          // an empty frame
-		{mark | 5000, 0, 0, 400}, // zeros
-		{mark | 16<<20, 0, 0, 4}, // as long as a frame may be
+		{100, size - 99, 0, 100},
+		{100, size, 0, 100},
+		{100, 1<<32 - 50, 0, 100}, // the sum overflows 32 bits
+		{100, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1},
+		{0, size + 1, 0, 0},
+		{0, 128, 4096, 400},      // an empty frame
+		{5000, 4096, 20000, 400}, // zeros
+		{16 << 20, 0, 4096, 4},   // as long as a frame may be
 	} {
-		c.raw(head[:]...)
+		c.announce(head[:]...)
 		c.refused(0, "MALFORMED")
 		id++
 		c.pings(id)
@@ -325,11 +365,11 @@ func TestSharedLies(t *testing.T) {
 		id++
 		ping := encode(t, map[string]any{"t": "ping", "id": id})
 		copy(c.memory[4096:], ping)
-		c.raw(mark|uint32(len(ping)), 4096, place[0], place[1])
+		c.announce(uint32(len(ping)), 4096, place[0], place[1])
 		c.refused(0, "MALFORMED")
 		c.pings(id)
 	}
-	c.raw(mark|(16<<20+1), 0, 0, 0)
+	c.announce(16<<20+1, 0, 0, 0)
 	c.refused(0, "TOO_LARGE")
 	if _, err := c.conn.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection stands after a frame above the limit")
@@ -347,23 +387,53 @@ func TestSharedScribbles(t *testing.T) {
 		one.reply()
 	}
 	var stop atomic.Bool
-	var scribbler sync.WaitGroup
-	scribbler.Go(func() {
-		rng := rand.New(rand.NewPCG(3, 4))
-		for !stop.Load() {
-			c.memory[rng.IntN(12288)] = byte(rng.Uint32())
+	var all sync.WaitGroup
+	var refused atomic.Int64
+	t.Cleanup(func() { // before the memory is unmapped
+		stop.Store(true)
+		_ = c.conn.Close()
+		all.Wait()
+		if refused.Load() == 0 {
+			t.Error("nothing was refused")
 		}
 	})
-	for k := range 2000 {
-		frame := encode(t, map[string]any{"t": "step", "id": k + 4, "eid": 1, "a": []int{0, 1, 0, 1, 0, 1, 0, 1}})
-		c.call(frame, 4096, 8192, 4096)
-		c.reply()
+	all.Go(func() {
+		rng := rand.New(rand.NewPCG(3, 4))
+		for !stop.Load() {
+			at := rng.IntN(128)
+			if rng.IntN(4) > 0 {
+				at = 4096 + rng.IntN(8192)
+			}
+			if at < requestAt || at >= requestAt+4 { // a frame above the limit would end the connection
+				c.memory[at] = byte(rng.Uint32())
+			}
+		}
+	})
+	all.Go(func() { // wakes and refusals
+		buf := make([]byte, 4096)
+		for {
+			n, err := c.conn.Read(buf)
+			if err != nil {
+				return
+			}
+			refused.Add(int64(n))
+		}
+	})
+	step := func(k int) []byte {
+		return encode(t, map[string]any{"t": "step", "id": k + 4, "eid": 1, "a": []int{0, 1, 0, 1, 0, 1, 0, 1}})
 	}
-	stop.Store(true)
-	scribbler.Wait()
-	other.call(encode(t, map[string]any{"t": "step", "id": 4, "eid": 1, "a": []int{0, 1, 0, 1, 0, 1, 0, 1}}), 4096, 8192, 4096)
-	if frame, _, _ := other.reply(); !bytes.Contains(frame, []byte("step.ok")) {
-		t.Errorf("reply %q to another client", frame)
+	for k := range 2000 {
+		frame := step(k)
+		copy(c.memory[4096:], frame)
+		for i, w := range []uint32{uint32(len(frame)), 4096, 8192, 4096} {
+			c.word(requestAt + 4*i).Store(w)
+		}
+		c.word(calledAt).Add(1)
+		_, _ = c.conn.Write(make([]byte, 4)) // the connection may have ended
+		other.call(step(k), 4096, 8192, 4096)
+		if frame, _, _ := other.reply(); !bytes.Contains(frame, []byte("step.ok")) {
+			t.Fatalf("reply %q to another client", frame)
+		}
 	}
 }
 
@@ -389,7 +459,7 @@ func TestSharedIsFreed(t *testing.T) {
 	}
 	for k, c := range clients {
 		if k == 0 {
-			c.raw(mark | 100) // a part of a request
+			c.raw(100) // a part of a request
 		}
 		_ = c.conn.Close()
 	}

@@ -4,15 +4,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
-	"unsafe"
-)
-
-// Offsets in the shared memory of two counters of 32 bits: of the frames that the client has sent, and of those that the
-// server has. Each side adds one after it has written a frame to the socket. They only tell a side that looks at them
-// that it need not sleep.
-const (
-	requestsAt = 0
-	repliesAt  = 64
 )
 
 const (
@@ -28,45 +19,48 @@ var spinners atomic.Int32
 // most clients need between a reply and a request. The reads without a look double with each look in vain and shrink by
 // one with each other, so that few looks in vain suffice where the cores have other work. The zero value never looks.
 type spin struct {
-	requests, replies *atomic.Uint32 // in shared memory
-	seen              uint32         // frames that were read
-	skip, skips       int            // reads until the next look; how many there were last
+	head        *sharedHead
+	taken       uint32 // called, when the last request was read
+	skip, skips int    // reads until the next look; how many there were last
 }
 
-// newSpin returns a spin with its counters in memory.
-func newSpin(memory []byte) spin {
-	counter := func(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[at])) }
-	return spin{requests: counter(requestsAt), replies: counter(repliesAt)}
-}
+// called reports whether there is a request in the memory. The client may write anything to its counter: the worst is
+// a request that is none.
+func (s *spin) called() bool { return s.head != nil && s.head.called.Load() != s.taken }
 
-// wait returns when a request has come, or when it is time to sleep. The client may write anything to its counter:
-// the worst is a look in vain.
-func (s *spin) wait() {
-	if s.requests == nil {
-		return
+// wait returns true when a request lies in the memory, or false when it is time to sleep. The client then knows that, until
+// the caller calls wake.
+func (s *spin) wait() bool {
+	if s.head == nil {
+		return false
 	}
 	if s.skip > 0 {
 		s.skip--
 	} else {
-		if spinners.Add(1) < int32(runtime.GOMAXPROCS(0)) && s.look() {
+		seen := spinners.Add(1) < int32(runtime.GOMAXPROCS(0)) && s.look()
+		spinners.Add(-1)
+		if seen {
 			s.skips = max(0, s.skips-1)
 		} else {
 			s.skips = min(2*s.skips+1, spinSkips)
 		}
 		s.skip = s.skips
-		spinners.Add(-1)
+		if seen {
+			return true
+		}
 	}
+	s.head.serverAsleep.Store(1)
+	if s.called() { // the client may not have seen it
+		s.wake()
+		return true
+	}
+	return false
 }
 
-// read counts a frame that was read. The client may count it a moment later; another difference is a mistake, such as
-// after an interrupt.
-func (s *spin) read() {
-	if s.requests == nil {
-		return
-	}
-	s.seen++
-	if n := s.requests.Load(); n != s.seen && n+1 != s.seen {
-		s.seen = n
+// wake ends the sleep.
+func (s *spin) wake() {
+	if s.head != nil && s.head.serverAsleep.Load() != 0 {
+		s.head.serverAsleep.Store(0)
 	}
 }
 
@@ -74,7 +68,7 @@ func (s *spin) read() {
 func (s *spin) look() bool {
 	for start := time.Now(); ; {
 		for range 50 {
-			if int32(s.requests.Load()-s.seen) > 0 {
+			if s.called() {
 				return true
 			}
 		}
@@ -85,12 +79,5 @@ func (s *spin) look() bool {
 			runtime.Gosched()
 			yield()
 		}
-	}
-}
-
-// wrote tells the client of another frame on the socket.
-func (s *spin) wrote() {
-	if s.replies != nil {
-		s.replies.Add(1)
 	}
 }

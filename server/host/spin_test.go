@@ -5,32 +5,66 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 func testSpin(t *testing.T) (s spin, client func(count uint32)) {
 	t.Helper()
-	memory := make([]byte, 128)
-	s = newSpin(memory)
-	return s, func(count uint32) { s.requests.Store(count) }
+	s.head = &sharedHead{}
+	return s, func(count uint32) { s.head.called.Store(count) }
 }
 
-// A look ends when the client has counted another frame, also where the counter overflows.
+// The head lies in the memory as the protocol says.
+func TestSharedHead(t *testing.T) {
+	var h sharedHead
+	for _, tc := range []struct {
+		name      string
+		got, want uintptr
+	}{
+		{"asleep", unsafe.Offsetof(h.asleep), 4},
+		{"request", unsafe.Offsetof(h.request), 16},
+		{"replied", unsafe.Offsetof(h.replied), 64},
+		{"serverAsleep", unsafe.Offsetof(h.serverAsleep), 68},
+		{"reply", unsafe.Offsetof(h.reply), 80},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%s lies at %d, want %d", tc.name, tc.got, tc.want)
+		}
+	}
+}
+
+// A look ends when the client has put another request into the memory, also where the counter overflows.
 func TestSpinSees(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	}
-	for _, seen := range []uint32{0, 7, math.MaxUint32} {
+	for _, taken := range []uint32{0, 7, math.MaxUint32} {
 		s, client := testSpin(t)
-		s.seen = seen
-		client(seen + 1)
-		s.wait()
-		if s.skip != 0 || s.skips != 0 {
-			t.Errorf("skip %d, skips %d after a look that saw frame %d, want 0", s.skip, s.skips, seen+1)
+		s.taken = taken
+		client(taken + 1)
+		if !s.wait() {
+			t.Errorf("wait() = false with request %d", taken+1)
 		}
-		s.read()
-		if s.seen != seen+1 {
-			t.Errorf("seen %d after frame %d, want %d", s.seen, seen+1, seen+1)
+		if s.skip != 0 || s.skips != 0 || s.head.serverAsleep.Load() != 0 {
+			t.Errorf("skip %d, skips %d, asleep %d after a look that saw request %d, want 0", s.skip, s.skips, s.head.serverAsleep.Load(), taken+1)
 		}
+	}
+}
+
+// A side that is to sleep says so, and looks again afterwards: the other one may have written before it knew.
+func TestSpinSleeps(t *testing.T) {
+	s, client := testSpin(t)
+	s.skip = 2
+	if s.wait() || s.head.serverAsleep.Load() != 1 {
+		t.Errorf("asleep %d without a request, want 1", s.head.serverAsleep.Load())
+	}
+	s.wake()
+	if s.head.serverAsleep.Load() != 0 {
+		t.Error("asleep after wake")
+	}
+	client(1)
+	if !s.wait() || s.head.serverAsleep.Load() != 0 {
+		t.Errorf("asleep %d with a request that nobody looked for, want 0", s.head.serverAsleep.Load())
 	}
 }
 
@@ -54,33 +88,11 @@ func TestSpinSkips(t *testing.T) {
 		}
 	}
 	client(1)
-	s.wait()
+	if !s.wait() {
+		t.Error("wait() = false with a request")
+	}
 	if s.skips != 63 || s.skip != 63 {
 		t.Errorf("skips %d, skip %d after a look that saw a frame, want 63", s.skips, s.skip)
-	}
-}
-
-// A client may count a frame after the server has read it; another difference is put right.
-func TestSpinCounts(t *testing.T) {
-	for _, tc := range []struct {
-		name         string
-		seen, client uint32
-		want         uint32
-	}{
-		{"in time", 4, 5, 5},
-		{"late", 4, 4, 5},
-		{"one too many", 4, 6, 6},
-		{"far too few", 4, 1, 1},
-		{"a client that never counts", 0, 0, 1},
-		{"and its next frame", 1, 0, 0},
-	} {
-		s, client := testSpin(t)
-		s.seen = tc.seen
-		client(tc.client)
-		s.read()
-		if s.seen != tc.want {
-			t.Errorf("%s: seen %d, want %d", tc.name, s.seen, tc.want)
-		}
 	}
 }
 
@@ -88,8 +100,10 @@ func TestSpinCounts(t *testing.T) {
 func TestSpinLeavesACore(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s, client := testSpin(t)
-	client(1) // a look would see it
-	s.wait()
+	client(1)
+	if !s.wait() { // a look would see it, and so does who is to sleep
+		t.Error("wait() = false with a request")
+	}
 	if s.skips != 1 {
 		t.Errorf("skips %d with one core, want 1", s.skips)
 	}
@@ -97,7 +111,8 @@ func TestSpinLeavesACore(t *testing.T) {
 		t.Errorf("%d streams look, want 0", n)
 	}
 	var none spin
-	none.wait()
-	none.read()
-	none.wrote()
+	if none.wait() || none.called() {
+		t.Error("a request without memory")
+	}
+	none.wake()
 }

@@ -94,16 +94,12 @@ func newUnixStream(conn net.Conn, limit int) *unixStream {
 }
 
 func (s *unixStream) ReadFrame(buf []byte, began *atomic.Int64) ([]byte, error) {
-	if s.r.Buffered() == 0 {
-		s.shared.spin.wait()
+	head, called, err := s.next()
+	if called {
+		return s.readShared(buf)
 	}
-	head, err := s.r.Peek(4)
 	if err != nil {
 		return buf, err
-	}
-	s.shared.spin.read()
-	if s.shared.marks(head) {
-		return s.readShared(buf)
 	}
 	s.shared.place = place{}
 	n := int(binary.LittleEndian.Uint32(head))
@@ -128,6 +124,28 @@ func (s *unixStream) ReadFrame(buf []byte, began *atomic.Int64) ([]byte, error) 
 	return buf, err
 }
 
+// next waits for a request: one that lies in the shared memory, or one on the socket, whose length it returns. A client
+// puts a request into the memory only when the server has read what it sent before, so that one comes first.
+func (s *unixStream) next() (head []byte, called bool, err error) {
+	spin := &s.shared.spin
+	for {
+		if s.r.Buffered() == 0 && spin.wait() {
+			return nil, true, nil
+		}
+		head, err = s.r.Peek(4)
+		spin.wake()
+		if spin.called() {
+			return nil, true, nil
+		}
+		if err != nil || s.shared.memory == nil || binary.LittleEndian.Uint32(head) > 0 {
+			return head, false, err
+		}
+		if _, err := s.r.Discard(4); err != nil { // it only says to look into the memory
+			return nil, false, err
+		}
+	}
+}
+
 func (s *unixStream) WriteFrame(frame []byte) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
@@ -139,7 +157,6 @@ func (s *unixStream) WriteFrame(frame []byte) error {
 	s.pair = [2][]byte{s.prefix[:], frame}
 	s.buffers = s.pair[:]
 	_, err := s.buffers.WriteTo(s.conn)
-	s.shared.spin.wrote()
 	return err
 }
 

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from kubernasium.errors import NoPendingStepError, ProtocolError
 from kubernasium.launcher import Server
 from kubernasium.protocol import connect, connection, shared
 from kubernasium.protocol.codec import encode
-from kubernasium.protocol.shared import SharedTransport, connect_unix
+from kubernasium.protocol.shared import SharedTransport
 from kubernasium.vector import VectorEnv
 
 pytestmark = pytest.mark.skipif(not shared.AVAILABLE, reason="memory is shared on Linux only")
@@ -32,28 +33,33 @@ CARTPOLE, GANG, GPU = "classic/CartPole-v1", "k8s/GangWindow-v0", "k8s/GPUPodSch
 
 
 class Calls:
-    """Counts the requests that lie in shared memory, and the replies."""
+    """Counts the requests that lie in shared memory, and their replies."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.requests, self.replies = 0, 0
-        write, recv = SharedTransport._write, SharedTransport._recv_shared
+        send, recv = SharedTransport.send, SharedTransport.recv
 
-        def count_write(transport: SharedTransport, data: bytes) -> None:
-            self.requests += len(data) == 16 and data[3] >= 0x80
-            write(transport, data)
+        def count_send(transport: SharedTransport, frame: bytes) -> None:
+            before = called(transport)
+            send(transport, frame)
+            self.requests += called(transport) - before
 
         def count_recv(transport: SharedTransport) -> bytearray:
-            self.replies += 1
-            return recv(transport)
+            before = transport._answered
+            frame = recv(transport)
+            self.replies += transport._answered - before
+            return frame
 
-        monkeypatch.setattr(SharedTransport, "_write", count_write)
-        monkeypatch.setattr(SharedTransport, "_recv_shared", count_recv)
+        monkeypatch.setattr(SharedTransport, "send", count_send)
+        monkeypatch.setattr(SharedTransport, "recv", count_recv)
+
+
+def called(transport: SharedTransport) -> int:
+    return 0 if transport._counts is None else transport._counts[shared._CALLED]
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Has frames of any size lie in shared memory, and counts them."""
-    monkeypatch.setattr(shared, "_SMALL", 0)
     return Calls(monkeypatch)
 
 
@@ -148,7 +154,7 @@ def test_replies_without_room(server: Server, calls: Calls, monkeypatch: pytest.
 
 
 def test_pipelined_requests(server: Server, calls: Calls) -> None:
-    """Only one request lies in the memory at a time; the others go over the socket."""
+    """A request lies in the memory only if those before it were answered; the others go over the socket."""
     with connect(server.url) as session:
         with session.lock:
             ids = [session.next_id() for _ in range(4)]
@@ -250,47 +256,156 @@ def test_the_client_is_killed(server: Server) -> None:
     assert play(CARTPOLE, 300, 5, server.url) == play(CARTPOLE, 300, 5, server.url + "?shm=0")
 
 
-def test_a_lying_server(tmp_path: Path) -> None:
+def paired(size: int = 64 << 20) -> tuple[SharedTransport, socket.socket, memoryview]:
+    """Returns a transport that shares memory, the server's end of its socket, and the counters."""
+    ours, theirs = socket.socketpair()
+    transport = SharedTransport(ours, 20)
+    transport._descriptor = os.memfd_create("test")
+    os.ftruncate(transport._descriptor, size)
+    transport.share(size)
+    transport.settled = True
+    assert transport._counts is not None
+    return transport, theirs, transport._counts
+
+
+def reply(transport: SharedTransport, frame: bytes) -> None:
+    """Is the server that replies in the memory, and does not wake the client."""
+    memory, counts = transport._memory, transport._counts
+    assert memory is not None
+    assert counts is not None
+    memory[shared._REPLIES + 16 : shared._REPLIES + 16 + len(frame)] = frame
+    struct.pack_into("<II", memory, 80, len(frame), shared._REPLIES + 16)
+    counts[shared._REPLIED] = counts[shared._CALLED]
+
+
+def test_places() -> None:
+    """Requests and replies lie where the protocol says, and nothing is sent to a server that does not sleep."""
+    transport, theirs, counts = paired()
+    with theirs:
+        transport.send(b"request")
+        memory = transport._memory
+        assert memory is not None
+        assert struct.unpack_from("<I", memory, 0) == (1,)
+        size, at, reply_at, room = struct.unpack_from("<IIII", memory, 16)
+        assert bytes(memory[at : at + size]) == b"request"
+        assert 128 <= at < at + size <= reply_at < reply_at + room <= 64 << 20
+        memory[reply_at : reply_at + 5] = b"reply"
+        struct.pack_into("<II", memory, 80, 5, reply_at)
+        struct.pack_into("<I", memory, 64, 1)
+        assert transport.recv()[16:] == b"reply"
+        assert counts[1] == 0
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+        transport.close()
+
+
+def test_wakes_a_server_that_sleeps() -> None:
+    transport, theirs, counts = paired()
+    with theirs:
+        counts[17] = 1
+        transport.send(b"request")
+        assert theirs.recv(100) == bytes(4)
+        counts[17] = 0
+        reply(transport, b"reply")
+        assert transport.recv()[16:] == b"reply"
+        transport.close()
+
+
+def test_wakes_a_server_that_fell_asleep() -> None:
+    """The server's flag is seen only when the client is to sleep itself; the server then sees the client's."""
+    transport, theirs, counts = paired()
+    with theirs:
+        transport.send(b"request")
+        counts[17] = 1
+
+        def serve() -> None:
+            assert theirs.recv(100) == bytes(4)
+            reply(transport, b"reply")
+            theirs.sendall(bytes(4 * (counts[1] == 1)))
+
+        server = threading.Thread(target=serve)
+        server.start()
+        assert transport.recv()[16:] == b"reply"
+        server.join()
+        assert counts[1] == 0
+        transport.close()
+
+
+def test_stray_wakes() -> None:
+    """Wakes that come late hold up no frame, and `ready` takes them for none."""
+    transport, theirs, _ = paired()
+    with theirs:
+        theirs.sendall(bytes(8))
+        assert not transport.ready(0.0)
+        transport.send(b"request")
+        theirs.sendall(bytes(4))
+        assert not transport.ready(0.01)
+        reply(transport, b"reply")
+        assert transport.ready(0.0)
+        assert transport.recv()[16:] == b"reply"
+        theirs.sendall(bytes(4) + struct.pack("<I", 5) + b"event" + bytes(4))
+        assert transport.recv()[16:] == b"event"
+        transport.settled = True
+        transport.send(b"another")
+        theirs.sendall(struct.pack("<I", 5) + b"event")
+        monotonic = time.monotonic()
+        assert transport.recv()[16:] == b"event"  # while the request is carried out
+        assert time.monotonic() < monotonic + 10
+        reply(transport, b"second")
+        assert transport.recv()[16:] == b"second"
+        transport.close()
+
+
+@pytest.mark.parametrize("slept", [False, True])
+def test_a_reply_without_room(slept: bool) -> None:
+    """It follows on the socket, perhaps after an event."""
+    transport, theirs, counts = paired()
+    with theirs:
+        for _ in range(2):
+            transport.settled = True
+            transport.send(b"request")
+            memory = transport._memory
+            assert memory is not None
+            transport._skip = int(slept)
+            struct.pack_into("<II", memory, 80, 5, (1 << 32) - 1)
+            if not slept:
+                counts[16] = counts[0]
+            theirs.sendall(struct.pack("<I", 5) + b"event" + struct.pack("<I", 5) + b"reply")
+            counts[16] = counts[0]
+            assert transport.recv()[16:] == b"event"
+            assert transport.recv()[16:] == b"reply"
+        transport.close()
+
+
+def test_a_lying_server() -> None:
     """Offsets of a server outside the place of the reply end the connection."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "s"))
-        listener.listen()
-        for size, offset in ((8, 0), (64 << 20, shared._REPLIES + 16), (8, (1 << 32) - 2)):
-            transport = connect_unix(str(tmp_path / "s"), 20)
-            assert isinstance(transport, SharedTransport)
-            peer, _ = listener.accept()
-            with peer:
-                transport._descriptor = os.memfd_create("test")
-                os.ftruncate(transport._descriptor, 64 << 20)
-                transport.share(64 << 20)
-                transport.send(bytes(shared._SMALL))
-                assert len(peer.recv(100)) == 16
-                peer.sendall(struct.pack("<II", 1 << 31 | size, offset))
-                with pytest.raises(ProtocolError, match="of the shared memory"):
-                    transport.recv()
+    for size, offset in ((8, 0), (64 << 20, shared._REPLIES + 16), (8, (1 << 32) - 2)):
+        transport, theirs, counts = paired()
+        with theirs:
+            transport.send(b"request")
+            assert transport._memory is not None
+            struct.pack_into("<II", transport._memory, 80, size, offset)
+            counts[16] = 1
+            with pytest.raises(ProtocolError, match="of the shared memory"):
+                transport.recv()
             transport.close()
 
 
-def test_looks_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client looks for replies before it sleeps, ever more seldom if they come late."""
-    ours, theirs = socket.socketpair()
+    transport, theirs, _ = paired()
     with theirs:
-        transport = SharedTransport(ours, 20)
-        transport._descriptor = os.memfd_create("test")
-        os.ftruncate(transport._descriptor, 64 << 20)
-        transport.share(64 << 20)
         monkeypatch.setattr(shared, "_SPIN", 1e-6)
-        counts = transport._counts
-        assert counts is not None
 
         def trip(in_time: bool) -> int:
+            transport.settled = True
             transport.send(b"request")
-            assert theirs.recv(100) == struct.pack("<I", 7) + b"request"
-            assert counts[shared._SENT] == transport._sent
-            theirs.sendall(struct.pack("<I", 5) + b"reply")
-            counts[shared._WRITTEN] += in_time
-            assert transport.recv()[16:] == b"reply"
-            counts[shared._WRITTEN] += not in_time
+            if in_time:
+                reply(transport, b"reply")
+            with monkeypatch.context() as patch:
+                patch.setattr(shared, "_fence", lambda: reply(transport, b"reply"))  # before it sleeps
+                assert transport.recv()[16:] == b"reply"
             return transport._skip
 
         assert [trip(in_time=True) for _ in range(3)] == [0, 0, 0]

@@ -328,6 +328,7 @@ class Connection:
 
     def settle(self, rid: int, buf: bytearray) -> None:
         """Notes the reply to a request, which lies in buf."""
+        self.transport.settled = rid == self._id
         self.cancelled.discard(rid)
         entry = self.outstanding.pop(rid, None)
         if entry is not None:

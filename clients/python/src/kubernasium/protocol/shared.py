@@ -1,7 +1,8 @@
 """Frames in memory that the client shares with a server on its machine: the optional part `shm` of the protocol.
 
-The socket tells where a frame lies, so it keeps the order and wakes the other side. A received frame is copied out of
-the memory once. Small frames go over the socket, which costs them less.
+Counters in the memory announce a request and its reply. A side that waits looks at them for a while before it sleeps,
+and only a side that sleeps is woken, over the socket: most steps take no system call. A received frame is copied out
+of the memory once.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import array
 import contextlib
 import mmap
 import os
+import platform
 import socket
 import struct
 import sys
-from time import perf_counter
+import threading
+from time import monotonic, perf_counter
 from urllib.parse import parse_qs, urlsplit
 
 from kubernasium.errors import ConnectionLostError, ProtocolError
@@ -28,25 +31,40 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if AVAILABLE else 1
 
 
-_MARK = 1 << 31  # in a length: the frame lies in the memory
-_INLINE = (1 << 32) - 1  # in place of an offset: the frame follows on the socket
-_COUNTS = 4096  # bytes at the beginning of the memory, for counters of frames
-_SENT, _WRITTEN = 0, 16  # places of those of this side and of the server, in units of four bytes
+# Places of counters and flags, in units of four bytes: of requests in the memory, and whether the client sleeps; of
+# replies in it, and whether the server sleeps.
+_CALLED, _ASLEEP, _REPLIED, _SERVER_ASLEEP = 0, 1, 16, 17
+_CALL, _CALL_AT = struct.Struct("<IIII"), 16  # length and offset of the request, offset and room of its reply
+_REPLY, _REPLY_AT = struct.Struct("<II"), 80  # length and offset of the reply
+_INLINE = (1 << 32) - 1  # in place of an offset: the reply follows on the socket
+_WAKE = bytes(4)  # a frame without bytes: look into the memory
+_HEAD = 4096  # bytes at the beginning of the memory, for all of these
 _REPLIES = 16 << 20  # offset of replies; between lie requests
-_SMALL = 4096  # bytes of requests and replies from which the memory is faster
 _SPIN = 200e-6 if _cores() > 1 else 0.0  # seconds to look for a reply before the process sleeps
 _ALONE = 25e-6  # of it, seconds before another process may have the core
 _LOOKS = range(100)  # between two looks at the clock
 _SKIPS = 64  # replies without a look at most, after looks in vain
-_CALL = struct.Struct("<IIII")  # length and offset of a request, offset and room of its reply
-_REPLY = struct.Struct("<II")  # length and offset of a reply
 _DESCRIPTOR = array.array("i", [0]).itemsize
+_ORDERED = platform.machine() in ("x86_64", "AMD64")  # a processor does its reads, and its writes, in their order
+_lock = threading.Lock()
+
+
+def _fence() -> None:
+    """Has all reads and writes of memory before it happen before those after it.
+
+    A lock does that where `_ORDERED`, and the kernel's scheduler everywhere.
+    """
+    if _ORDERED and _lock.acquire(blocking=False):
+        _lock.release()
+    else:
+        os.sched_yield()
 
 
 class SharedTransport(StreamTransport):
     """Frames over a unix socket, some of which lie in shared memory.
 
-    The memory holds one request and its reply. While that is outstanding, other requests go over the socket.
+    The memory holds one request and its reply. It takes a request only if `settled` says that the server has read all
+    before it, so that their order is clear. Others go over the socket.
     """
 
     shares = True
@@ -56,11 +74,8 @@ class SharedTransport(StreamTransport):
         super().__init__(sock, timeout)
         self._memory: memoryview | None = None
         self._counts: memoryview | None = None
-        self._sent = 0  # frames since the memory is shared
-        self._waiting = 0  # of them, those without a reply
-        self._seen = 0  # the server's count of its frames, of which all were received
+        self._answered = 0  # requests in the memory whose reply was received; the counter in the memory is of all
         self._skip = self._skips = 0  # replies until the next look; how many there were last
-        self._busy = False  # a request lies in the memory, and its reply has not come
         self._room = 0  # bytes for a reply
         self._descriptor = -1  # of the memory, between the receipt of the welcome and `share`
         self._recv_into = self._recv_descriptor  # type: ignore[method-assign, assignment]
@@ -86,8 +101,7 @@ class SharedTransport(StreamTransport):
         try:
             if size > _REPLIES + START and self._descriptor >= 0:
                 self._memory = memoryview(mmap.mmap(self._descriptor, size))
-                self._counts = self._memory[:_COUNTS].cast("I")
-                self._seen = self._counts[_WRITTEN]
+                self._counts = self._memory[:_HEAD].cast("I")
                 self._room = size - _REPLIES - START
         except (OSError, ValueError):  # the system refuses it: the socket carries everything
             pass
@@ -102,83 +116,125 @@ class SharedTransport(StreamTransport):
 
     def send(self, frame: bytes) -> None:
         """Sends a frame."""
+        settled, self.settled = self.settled, False
         size, counts = len(frame), self._counts
-        if counts is not None and not self._waiting:
-            self._seen = counts[_WRITTEN]
-        if self._memory is None or self._busy or (size < _SMALL and self._expect < _SMALL) or size > _REPLIES - _COUNTS:
+        if not settled or counts is None or counts[_CALLED] != self._answered or size > _REPLIES - _HEAD:
             self._write(self._LENGTH.pack(size) + frame)
-        else:
-            self._memory[_COUNTS : _COUNTS + size] = frame
-            self._busy = True
-            self._write(_CALL.pack(_MARK | size, _COUNTS, _REPLIES + START, self._room))
-        if counts is not None:
-            self._waiting += 1
-            counts[_SENT] = self._sent = (self._sent + 1) & 0xFFFFFFFF
+            return
+        memory = self._memory
+        assert memory is not None
+        memory[_HEAD : _HEAD + size] = frame
+        _CALL.pack_into(memory, _CALL_AT, size, _HEAD, _REPLIES + START, self._room)
+        if not _ORDERED:
+            _fence()
+        counts[_CALLED] = self._answered + 1 & 0xFFFFFFFF
+        if counts[_SERVER_ASLEEP]:
+            self._write(_WAKE)
 
-    def _spin(self) -> None:
-        """Returns when the next frame has come, or when it is time to sleep.
+    def _look(self) -> bool:
+        """Reports whether the reply has come to the memory, before it is time to sleep.
 
         To sleep, and to be woken, takes longer than most steps. The replies without a look double with each look in
         vain and shrink by one with each other.
         """
         if self._skip:
             self._skip -= 1
-            return
-        counts, seen = self._counts, self._seen
+            return False
+        counts, answered = self._counts, self._answered
         assert counts is not None
         start = perf_counter()
         while True:
             for _ in _LOOKS:
-                if counts[_WRITTEN] != seen:
+                if counts[_REPLIED] != answered:
                     self._skip = self._skips = max(0, self._skips - 1)
-                    return
+                    return True
             spent = perf_counter() - start
             if spent > _SPIN:
                 break
             if spent > _ALONE:
                 os.sched_yield()  # another process may wait for this core
         self._skip = self._skips = min(2 * self._skips + 1, _SKIPS)
+        return False
 
     def recv(self) -> bytearray:
         """Returns the buffer of the next frame, which begins at START."""
-        if self._counts is None:
-            return super().recv()
-        if self._held is None and _SPIN:
-            self._spin()
-        frame = self._recv_shared() if self._busy else super().recv()
-        self._seen = (self._seen + 1) & 0xFFFFFFFF
-        self._waiting = max(0, self._waiting - 1)  # events are no replies
-        return frame
+        counts = self._counts
+        if counts is None or counts[_CALLED] == self._answered:
+            while len(frame := super().recv()) == START:  # it wakes a client that does not sleep any more
+                pass
+            return frame
+        if self._held is None and _SPIN and self._look():
+            return self._taken()
+        counts[_ASLEEP] = 1
+        try:
+            while not self._replied():
+                if not self._woken():
+                    frame = super().recv()
+                    if self._replied() and self._reply()[1] == _INLINE:
+                        self._answered = counts[_REPLIED]  # that is this frame, or the next one
+                    return frame
+        finally:
+            counts[_ASLEEP] = 0
+        return self._taken()
 
-    def _recv_shared(self) -> bytearray:
-        """Returns the next frame, which most often lies in the memory."""
-        if self._held is None:
-            buf = bytearray(START - 4 + _REPLY.size)
-            counts: list[int] = []
-            self._held = (buf, START - 4, counts)
-            try:
-                counts += map(self._recv_into, (memoryview(buf)[START - 4 :],))
-            except OSError as err:
-                raise self._failure(err, "receive from") from err
-            if not counts[0]:
-                raise ConnectionLostError("the server closed the connection")
+    def ready(self, timeout: float) -> bool:
+        """Reports whether `recv` finds at least a part of a frame within timeout seconds."""
+        counts = self._counts
+        if counts is None:
+            return super().ready(timeout)
+        end = monotonic() + timeout
+        counts[_ASLEEP] = 1
+        try:
+            while not self._replied():
+                if not super().ready(max(0.0, end - monotonic())):
+                    return False
+                if not self._woken():
+                    break
+        finally:
+            counts[_ASLEEP] = 0
+        return True
+
+    def _replied(self) -> bool:
+        """Reports whether the reply has come to the memory. If not, it wakes a server that has missed the request."""
+        counts = self._counts
+        assert counts is not None
+        if counts[_REPLIED] != self._answered:
+            return True
+        _fence()  # between what this side has written, its flag and the request, and what it reads
+        if counts[_REPLIED] != self._answered:
+            return True
+        if counts[_CALLED] != self._answered and counts[_SERVER_ASLEEP]:
+            self._write(_WAKE)
+        return False
+
+    def _woken(self) -> bool:
+        """Waits for input, and reports whether it only says to look into the memory."""
         buf, at = self._need(4)
-        if not buf[at + 3] & _MARK >> 24:
-            return super().recv()
-        buf, at = self._need(_REPLY.size)
-        size, offset = _REPLY.unpack_from(buf, at)
-        size &= _MARK - 1
+        if self._LENGTH.unpack_from(buf, at)[0]:
+            return False
+        self._held = self._without(4)
+        return True
+
+    def _reply(self) -> tuple[int, int]:
+        """Returns length and offset of the reply that the counter announces."""
+        if not _ORDERED:
+            _fence()
+        assert self._memory is not None
+        return _REPLY.unpack_from(self._memory, _REPLY_AT)
+
+    def _taken(self) -> bytearray:
+        """Returns the frame that the counter of replies announces."""
+        memory, counts = self._memory, self._counts
+        assert memory is not None
+        assert counts is not None
+        size, offset = self._reply()
         if offset == _INLINE:
-            buf, at = self._need(_REPLY.size + size)
-            frame = bytearray(START) + memoryview(buf)[at + _REPLY.size : at + _REPLY.size + size]
-            rest = self._without(_REPLY.size + size)
-        elif offset == _REPLIES + START and size <= self._room:
-            assert self._memory is not None
-            frame = bytearray(self._memory[_REPLIES : offset + size])
-            rest = self._without(_REPLY.size)
-        else:
+            self._answered = counts[_REPLIED]
+            return self.recv()
+        if offset != _REPLIES + START or size > self._room:
             raise ProtocolError(f"a reply of {size} bytes at {offset} of the shared memory")
-        self._expect, self._busy, self._held = size, False, rest
+        frame = bytearray(memory[_REPLIES : offset + size])
+        self._answered = counts[_REPLIED]
         return frame
 
     def close(self) -> None:

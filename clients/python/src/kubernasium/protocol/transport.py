@@ -32,6 +32,7 @@ class Transport(ABC):
 
     leased = False  # whether a session outlives its connection, if its client asks for that
     shares = False  # whether frames may lie in memory that the server shares
+    settled = False  # whether the last request was answered, so that the server has read all; `send` takes it back
 
     def __init__(self, sock: socket.socket, timeout: float | None) -> None:
         self.sock = sock
