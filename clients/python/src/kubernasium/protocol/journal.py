@@ -82,9 +82,9 @@ class Log:
         self._clear()
 
     def _clear(self) -> None:
-        self._packed: list[tuple[bool, bytes]] = []  # whether they are compressed, and bytes
-        self._tail = bytearray()
-        self._count = 0  # of the requests in it
+        self._packed: list[tuple[bool, list[bytes]]] = []  # whether the only part is compressed, and parts
+        self._tail: list[bytes] = []  # of each request its head and its frame, which is not copied
+        self._bytes = 0  # in it
         self._size = 0
         self._state: Entry | None = None  # leads to the state before them
         self.cost = 0.0
@@ -120,19 +120,22 @@ class Log:
         """Adds a request."""
         if self.lost:
             return
-        self._tail += _HEAD.pack(len(frame), rid, check)
-        self._tail += frame
-        self._count += 1
-        if len(self._tail) >= _CHUNK:
+        size = len(frame)
+        self._tail += (_HEAD.pack(size, rid, check), frame)
+        self._bytes += size + _HEAD.size
+        if self._bytes >= _CHUNK:
             self._put_away()
             if self._size > MOST:
                 self.forget()
 
     def _put_away(self) -> None:
-        small = len(self._tail) < _SMALL * self._count
-        self._packed.append((small, zlib.compress(self._tail, 1) if small else bytes(self._tail)))
-        self._size += len(self._packed[-1][1])
-        self._tail, self._count = bytearray(), 0
+        small, parts = self._bytes < _SMALL * len(self._tail) // 2, self._tail
+        if small:
+            parts = [zlib.compress(b"".join(parts), 1)]
+            self._bytes = len(parts[0])
+        self._packed.append((small, parts))
+        self._size += self._bytes
+        self._tail, self._bytes = [], 0
         if self._size >= self._bulk:
             self.cost = math.inf
 
@@ -169,8 +172,8 @@ class Log:
         yield self._make
         if self._state is not None:
             yield self._state
-        for small, packed in (*self._packed, (False, bytes(self._tail))):
-            chunk, at = zlib.decompress(packed) if small else packed, 0
+        for small, parts in (*self._packed, (False, self._tail)):
+            chunk, at = zlib.decompress(parts[0]) if small else b"".join(parts), 0
             while at < len(chunk):
                 size, rid, check = _HEAD.unpack_from(chunk, at)
                 at += _HEAD.size + size
