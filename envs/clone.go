@@ -19,8 +19,8 @@ type Cloner interface {
 	Clone(rng *rand.Rand) Task
 }
 
-// ErrCannotClone is wrapped by errors of environments that cannot be copied: their task is no
-// [Cloner], or their cluster is not in memory.
+// ErrCannotClone means that an environment cannot be copied: its task is no [Cloner], or its cluster is not in memory.
+// Errors wrap it.
 var ErrCannotClone = errors.New("envs: the environment cannot be copied")
 
 // Saved is the state of the environments of a [Vec], with random generators, autoreset and
@@ -118,17 +118,17 @@ func (v *Vec) Load(s *Saved) (*Batch, error) {
 	return v.batch, nil
 }
 
-// A Keeper is a [Task] whose baselines can cache their computations for the current episode, for tasks that replay the
-// episode after [Vec.Load]. The cache changes only time and memory; estimates of memory exclude it.
-type Keeper interface {
-	Keep()
+// A BaselineCacher is a [Task] whose baselines can cache their computations for the current episode. Tasks that replay
+// an episode after [Vec.Load] gain from it. The cache changes only time and memory; estimates of memory exclude it.
+type BaselineCacher interface {
+	CacheBaselines()
 }
 
-// Keep makes baselines cache their computations for the current episodes, if tasks are a [Keeper].
-func (v *Vec) Keep() {
+// CacheBaselines makes baselines cache their computations for the current episodes, if tasks are a [BaselineCacher].
+func (v *Vec) CacheBaselines() {
 	for _, e := range v.envs {
-		if k, ok := e.task.(Keeper); ok && e.running {
-			k.Keep()
+		if c, ok := e.task.(BaselineCacher); ok && e.running {
+			c.CacheBaselines()
 		}
 	}
 }

@@ -68,7 +68,7 @@ func Begin(ctx context.Context, v *envs.Vec, seeds []uint64) (*Episodes, error) 
 	if _, err := v.Reset(ctx, envs.VecResetOptions{Seeds: seeds}); err != nil {
 		return nil, err
 	}
-	v.Keep()
+	v.CacheBaselines()
 	var err error
 	e.saved, err = v.Save(ctx)
 	return e, err

@@ -252,7 +252,7 @@ func (d *drawn) Clone(rng *rand.Rand) envs.Task {
 	return &c
 }
 
-func (d *drawn) Keep() { *d.kept++ }
+func (d *drawn) CacheBaselines() { *d.kept++ }
 
 // TestEpisodes: the episodes of a policy are those of its seeds, in any order of policies, and where environments can be
 // copied none is drawn again. Those that follow an episode's end are drawn each time.

@@ -20,37 +20,38 @@ type Task struct {
 	in   *planner.Instance
 	rng  *rand.Rand
 
-	step    int       // supersteps executed
+	step    int       // executed supersteps
 	first   int       // step of the trace at which the episode began
 	levels  []uint16  // in force
 	next    []uint16  // to change to
 	planned bool      // next was set by Plan
 	since   int       // steps since the last plan; math.MaxInt before the first
-	keep    []float64 // scratch: durations predicted for the configuration in force
+	keep    []float64 // scratch: predicted durations of the configuration in force
 
 	window, bottleneck, checkpoints int // of the last step; so far
 	duration, penalty, total        float64
 	changed                         int       // tasks whose shares the last step changed
 	durations                       []float64 // of each task in it
 
-	expected float64 // seconds that ExpectPenalty has set; NaN without
+	expected float64 // set by ExpectPenalty; NaN if not
 
 	pods *pods.Set
 }
 
 var (
-	_ envs.Task       = (*Task)(nil)
-	_ envs.InfoWriter = (*Task)(nil)
-	_ envs.Limiter    = (*Task)(nil)
-	_ envs.Renderer   = (*Task)(nil)
-	_ envs.Spanner    = (*Task)(nil)
-	_ envs.Planner    = (*Task)(nil)
-	_ envs.Cloner     = (*Task)(nil)
-	_ envs.Keeper     = (*Task)(nil)
-	_ envs.Resumer    = (*Task)(nil)
+	_ envs.Task           = (*Task)(nil)
+	_ envs.InfoWriter     = (*Task)(nil)
+	_ envs.Limiter        = (*Task)(nil)
+	_ envs.Renderer       = (*Task)(nil)
+	_ envs.Spanner        = (*Task)(nil)
+	_ envs.Planner        = (*Task)(nil)
+	_ envs.Cloner         = (*Task)(nil)
+	_ envs.BaselineCacher = (*Task)(nil)
+	_ envs.Resumer        = (*Task)(nil)
 )
 
-// Open checks the options, loads the files that they name, and returns the maker of tasks, which share them.
+// Open checks the options, loads the files that they name, and returns a function that makes tasks, which share the
+// files.
 func Open(o Options) (func() *Task, error) {
 	src, err := newSource(o)
 	if err != nil {
@@ -70,17 +71,17 @@ func newTask(src *source) *Task {
 // Instance returns the instance of the running episode.
 func (t *Task) Instance() *planner.Instance { return t.in }
 
-// Episode returns which part of its trace is played.
+// Episode returns the part of the instance's trace that the episode plays.
 func (t *Task) Episode() planner.Episode {
 	return planner.Episode{First: t.first, Steps: t.opts.Steps, Penalty: t.plannedPenalty(), ChargeFirst: t.compatible()}
 }
 
 // ExpectPenalty sets the seconds, ≥ 0 and finite, that planners expect a re-planning to cost in the rest of the
-// episode, in place of those of the options. What it costs in the environment stays the same. It is for episodes
-// whose re-plannings are executed elsewhere and measured there.
+// episode, in place of the options. The cost in the environment stays the same. ExpectPenalty is for episodes whose
+// re-plannings are executed and measured elsewhere.
 func (t *Task) ExpectPenalty(seconds float64) { t.expected = seconds }
 
-// Step returns the step of the trace that is executed next.
+// Step returns the next step of the trace.
 func (t *Task) Step() int { return t.first + t.step }
 
 // Levels returns the configuration in force, which the caller must not change.
@@ -94,8 +95,8 @@ func (t *Task) Last() rules.Superstep {
 	return rules.Superstep{Replanned: t.step > 0 && t.since == 0, Changed: t.changed, Penalty: t.penalty, Durations: t.durations}
 }
 
-// Keep implements [envs.Keeper]: planners keep the configurations of the instance.
-func (t *Task) Keep() { t.in.Keep() }
+// CacheBaselines implements [envs.BaselineCacher]: planners share the configurations of the instance.
+func (t *Task) CacheBaselines() { t.in.CacheConfigs() }
 
 // Notes implements [envs.Noter]. It names the places where rows of series are missing.
 func (t *Task) Notes() []string { return t.src.notes }
@@ -103,8 +104,8 @@ func (t *Task) Notes() []string { return t.src.notes }
 // PenaltyModel returns the option of that name: the effect of a reconfiguration on the tasks.
 func (t *Task) PenaltyModel() string { return t.opts.PenaltyModel }
 
-// Plan sets the configuration to change to in the next step, whatever its action. It is for
-// planners whose configurations no action of the environment names.
+// Plan sets the configuration to change to in the next step, regardless of the action. It is for planners whose
+// configurations no action names.
 func (t *Task) Plan(levels []uint16) {
 	copy(t.next, levels)
 	t.planned = true
@@ -140,11 +141,11 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	return space.NewBox(float32(low), float32(math.Ceil(high)), t.opts.Windows+1, t.opts.Horizon), act
 }
 
-// splines is what the profile and its fitted surfaces take.
+// splines estimates the bytes of the profile and its fitted surfaces.
 const splines = 300 << 10
 
-// StepNanos implements [envs.Coster]: where each episode draws a new instance, planning for it costs 17 times
-// the steps, with vectors 6 times.
+// StepNanos implements [envs.Coster]. If each episode draws a new instance, planning for it costs 17 times the steps,
+// with vector code 6 times.
 func (t *Task) StepNanos() int {
 	if t.src.fixed != nil || len(t.src.pool) > 0 {
 		return 1000

@@ -136,6 +136,26 @@ func TestUncorrectedIsThePlanner(t *testing.T) {
 	}
 }
 
+// TestCacheBaselinesLeavesThePlanner: caching makes no decision in place of the environment's planner.
+func TestCacheBaselinesLeavesThePlanner(t *testing.T) {
+	v := open(t, map[string]any{"steps": 5})
+	play := func() []float64 {
+		for !v.Last().Done(0) {
+			if _, err := v.Step(ctx, make([]float32, 6)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return slices.Clone(v.Last().FinalInfo)
+	}
+	reset(t, v, 7)
+	want := play()
+	reset(t, v, 7)
+	v.CacheBaselines()
+	if got := play(); !slices.Equal(got, want) {
+		t.Errorf("info at the end of the episode after CacheBaselines is %v, want %v", got, want)
+	}
+}
+
 // TestPlannersOfBothEnvironments: a planner takes the same time in both environments.
 func TestPlannersOfBothEnvironments(t *testing.T) {
 	opts := map[string]any{"steps": 20}

@@ -14,8 +14,8 @@ import (
 func TestKeptConfigurationsChangeNothing(t *testing.T) {
 	ep := planner.Episode{First: 3, Steps: 40, Penalty: 15}
 	keeping := gangtest.LawInstance(t, 61, 50, 8, 8, false)
-	keeping.Keep()
-	keeping.Keep() // again changes nothing
+	keeping.CacheConfigs()
+	keeping.CacheConfigs() // again changes nothing
 	for _, cfg := range []planner.Config{
 		{Controller: planner.ControllerCommitted, Window: 6, Lambda: 1, Commitment: 3},
 		{Controller: planner.ControllerCommitted, Window: 8, Lambda: 1, Commitment: 1, LocalSearch: true, PenaltyFactor: 2},
@@ -31,7 +31,7 @@ func TestKeptConfigurationsChangeNothing(t *testing.T) {
 			want := gangtest.Simulate(t, cfg, gangtest.LawInstance(t, 61, 50, 8, 8, false), ep)
 			for range 2 {
 				if diff := cmp.Diff(want, gangtest.Simulate(t, cfg, keeping, ep)); diff != "" {
-					t.Fatalf("run (-without +with kept configurations):\n%s", diff)
+					t.Fatalf("run (-without +with cached configurations):\n%s", diff)
 				}
 			}
 		})

@@ -70,7 +70,7 @@ type Instance struct {
 	allocator *Allocator
 	phase     int // steps whose number plus phase have the same quotient by lockstep are computed together
 
-	kept atomic.Pointer[configs] // for planners; nil caches none
+	cache atomic.Pointer[configCache] // for planners; nil caches none
 }
 
 // NewInstance makes an instance whose table covers windows 1 … windows and holds, for each configuration, the predicted

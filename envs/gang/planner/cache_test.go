@@ -8,8 +8,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 )
 
-// TestConfigurationsAreKept: a configurer without an allocator, which can compute nothing, gives what another has computed.
-func TestConfigurationsAreKept(t *testing.T) {
+// TestConfigurationsAreCached: a configurer without an allocator, which can compute nothing, gives what another has computed.
+func TestConfigurationsAreCached(t *testing.T) {
 	const columns, tasks = 4, 8
 	m, err := profile.NewModel(profile.Generate(rand.New(rand.NewPCG(1, 2))), profile.DefaultModelConfig())
 	if err != nil {
@@ -24,10 +24,10 @@ func TestConfigurationsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{Controller: ControllerThreshold, Window: columns}
-	if c := newConfigurer(nil, cfg, in); c.kept != nil {
-		t.Error("configurations are kept before Keep")
+	if c := newConfigurer(nil, cfg, in); c.cache != nil {
+		t.Error("configurations are cached before CacheConfigs")
 	}
-	in.Keep()
+	in.CacheConfigs()
 	a := NewAllocator(m, columns)
 	seen := map[float64]bool{}
 	for _, search := range []bool{false, true} {
@@ -57,11 +57,11 @@ func TestConfigurationsAreKept(t *testing.T) {
 		t.Errorf("%d different sums", len(seen))
 	}
 	cfg.Planned = in.Planned
-	if c := newConfigurer(nil, cfg, in); c.kept != nil {
-		t.Error("configurations for corrected forecasts are kept")
+	if c := newConfigurer(nil, cfg, in); c.cache != nil {
+		t.Error("configurations for corrected forecasts are cached")
 	}
 	cfg.Planned, cfg.Learned = nil, in.Model
-	if c := newConfigurer(nil, cfg, in); c.kept != nil {
-		t.Error("configurations by a learned profile are kept")
+	if c := newConfigurer(nil, cfg, in); c.cache != nil {
+		t.Error("configurations by a learned profile are cached")
 	}
 }
