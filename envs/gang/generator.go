@@ -22,14 +22,14 @@ import (
 type source struct {
 	opts   Options
 	model  *profile.Model
-	laws   []profile.Law     // of the model's profile, for noise and errors; nil without
+	laws   []profile.Law     // of the model's profile, for noise and errors; nil without them
 	series []series.Scaled   // of files; empty generates
 	fixed  *planner.Instance // of compatible dynamics
 	pool   []pooled
 	notes  []string // of the files
 }
 
-// pooled is an instance that is made when it is first drawn.
+// pooled is an instance that is made when first drawn.
 type pooled struct {
 	mu       sync.Mutex
 	instance *planner.Instance
@@ -55,7 +55,7 @@ func newSource(o Options) (*source, error) {
 	if s.model, err = profile.NewModel(measured, o.modelConfig()); err != nil {
 		return nil, err
 	}
-	if o.Noise > 0 || o.StragglerProb > 0 || o.wrong() {
+	if o.Noise > 0 || o.StragglerProb > 0 || o.profileErrors() {
 		for k := range measured.Tasks {
 			law := profile.FitLaw(measured, k)
 			if math.IsInf(law.RMS, 1) {
@@ -153,12 +153,12 @@ func (s *source) loadOne(name string) (series.Scaled, error) {
 	return one, nil
 }
 
-// span returns how many rows an episode needs from its first on: its steps, the observation
-// after the last, and the predictions made there.
+// span returns how many rows an episode needs: its steps, the observation after the last, and the predictions made
+// there.
 func (s *source) span() int { return s.opts.Steps + s.opts.columns() }
 
-// starts returns the range of rows at which an episode may begin: its predictions are of rows that
-// are there and, of a file, are made at rows that the file has.
+// starts returns the range of rows at which an episode may begin. Its predictions must be of existing rows; forecasts
+// of a file must be made at rows that the file has.
 func (s *source) starts(one *series.Scaled) (first, n int) {
 	first, end := max(one.Forecaster.History(), 1), one.Train
 	switch s.opts.Split {
@@ -173,8 +173,8 @@ func (s *source) starts(one *series.Scaled) (first, n int) {
 	return first, end - s.span() + 1 - first
 }
 
-// These keep the instances of the other splits apart from those of the training split even for equal
-// seeds. Their values are arbitrary.
+// These separate the instances of the other splits from those of the training split, even for equal seeds. Their values
+// are arbitrary.
 const (
 	splitStream      = 0x9e3779b97f4a7c15
 	validationStream = 0xd1b54a32d192ed03
@@ -211,10 +211,10 @@ func (s *source) draw(ctx context.Context, rng *rand.Rand) (*planner.Instance, e
 	return p.instance, err
 }
 
-// checkEvery is the number of supersteps between looks at a context.
+// checkEvery is the number of supersteps between checks of the context.
 const checkEvery = 1 << 12
 
-// make makes the instance of a seed. When ctx ends, its error is returned.
+// make makes the instance of a seed, or returns the error of ctx once that has ended.
 func (s *source) make(ctx context.Context, seed uint64) (*planner.Instance, error) {
 	rng := rand.New(pcg.New(seed))
 	columns, tasks := s.opts.columns(), s.model.NumTasks()
@@ -252,9 +252,9 @@ func (s *source) make(ctx context.Context, seed uint64) (*planner.Instance, erro
 		}
 	}
 	model := s.model
-	if s.opts.wrong() {
+	if s.opts.profileErrors() {
 		var err error
-		if model, err = profile.NewModel(profile.Wrong(model.Profile(), s.laws, s.opts.ScaleError, s.opts.ExponentError, rng), model.Config()); err != nil {
+		if model, err = profile.NewModel(profile.Perturb(model.Profile(), s.laws, s.opts.ScaleError, s.opts.ExponentError, rng), model.Config()); err != nil {
 			return nil, err
 		}
 	}
@@ -265,8 +265,8 @@ func (s *source) make(ctx context.Context, seed uint64) (*planner.Instance, erro
 	return in, err
 }
 
-// wrong reports whether planners and observations see another profile than the true one.
-func (o *Options) wrong() bool { return o.ScaleError > 0 || o.ExponentError > 0 }
+// profileErrors reports whether planners and observations see another profile than the true one.
+func (o *Options) profileErrors() bool { return o.ScaleError > 0 || o.ExponentError > 0 }
 
 // fit fits scaler and forecaster on the first train values of a series.
 func (s *source) fit(raw series.Raw, train int) (series.Scaled, error) {
@@ -295,5 +295,5 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	return t.pods.Create(ctx, c, t.levels)
 }
 
-// prepare computes what the next observation shows, which has no context, while there is one.
+// prepare computes what the next observation shows, while there is a context; Observe has none.
 func (t *Task) prepare(ctx context.Context) error { return t.in.Prepare(ctx, t.Step(), 1) }

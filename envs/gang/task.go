@@ -153,16 +153,16 @@ func (t *Task) StepNanos() int {
 	return 20_000
 }
 
-// Bytes implements [envs.Sized]: the instance, or all that are prepared, and in constant and per-task
-// penalties the pods that each plan makes again.
+// Bytes implements [envs.Sized]: the instance, or all prepared ones, and with constant and per-task penalties the pods
+// that each plan re-creates.
 func (t *Task) Bytes() envs.Bytes {
 	o, tasks := t.opts, t.src.model.NumTasks()
 	instance := planner.InstanceBytes(o.Steps+1, o.columns(), tasks, o.Windows, o.Horizon)
-	if o.wrong() {
+	if o.profileErrors() {
 		instance += splines + t.src.model.Bytes()
 	}
 	b := envs.Bytes{Shared: splines + t.src.model.Bytes() + int64(len(t.src.pool))*int64(unsafe.Sizeof(pooled{}))}
-	b.Each += int64(o.Steps) * int64(tasks) * 64 // what one_time keeps of each superstep
+	b.Each += int64(o.Steps) * int64(tasks) * 64 // what one_time stores for each superstep
 	if o.PenaltyModel != PenaltyResize {
 		b.Each += int64(o.Steps) * int64(tasks) * envs.PodSize
 	}
