@@ -22,38 +22,38 @@ type SharedNode struct {
 	Drawn    *neighbours.Node // of the episode
 	Own      int              // the controller's pods
 	Pods     []Pod            // the neighbours
-	blamed   []bool           // neighbours that are down because the controller's pods exceeded their requests
+	harmed   []bool           // neighbours that are down because the controller's pods exceeded their requests
 	Pressure time.Duration    // end of the memory pressure that kubelet reports
 
-	demand       []cluster.Resources
-	actual, kept division
-	Stats        prices.Events     // of the neighbours in the last step
-	Load         [2]metrics.Window // used CPU and memory over the node's, in the last hour
+	demand               []cluster.Resources
+	actual, hypothetical division
+	Stats                prices.Events     // of the neighbours in the last step
+	Load                 [2]metrics.Window // used CPU and memory over the node's, in the last hour
 }
 
 // division holds the node's decisions on the pods' claims in a step.
 type division struct {
-	claims  []node.Pod
-	fates   []fate
-	grants  []float64
-	scratch []float64
+	claims   []node.Pod
+	outcomes []outcome
+	grants   []float64
+	scratch  []float64
 }
 
-// fate is the outcome of a step for a pod.
-type fate uint8
+// outcome is the outcome of a step for a pod.
+type outcome uint8
 
 const (
-	runs    fate = iota
-	killed       // by the kernel, because the node was out of memory
-	evicted      // by kubelet, because the node was short of memory
+	runs    outcome = iota
+	killed          // by the kernel, because the node was out of memory
+	evicted         // by kubelet, because the node was short of memory
 )
 
 // NewSharedNode returns the node of own pods of a controller and other pods, for steps of interval seconds.
 func NewSharedNode(own, others int, interval float64) *SharedNode {
 	n := own + others
-	s := &SharedNode{Own: own, Pods: make([]Pod, n-own), blamed: make([]bool, n-own), demand: make([]cluster.Resources, n)}
-	for _, d := range []*division{&s.actual, &s.kept} {
-		*d = division{claims: make([]node.Pod, n), fates: make([]fate, n), grants: make([]float64, n), scratch: make([]float64, 3*n+6)}
+	s := &SharedNode{Own: own, Pods: make([]Pod, n-own), harmed: make([]bool, n-own), demand: make([]cluster.Resources, n)}
+	for _, d := range []*division{&s.actual, &s.hypothetical} {
+		*d = division{claims: make([]node.Pod, n), outcomes: make([]outcome, n), grants: make([]float64, n), scratch: make([]float64, 3*n+6)}
 	}
 	hour := max(1, int(3600/interval))
 	s.Load = [2]metrics.Window{metrics.NewWindow(hour), metrics.NewWindow(hour)}
@@ -62,21 +62,21 @@ func NewSharedNode(own, others int, interval float64) *SharedNode {
 
 func (s *SharedNode) clone() *SharedNode {
 	c := *s
-	c.Pods, c.blamed, c.demand = slices.Clone(s.Pods), slices.Clone(s.blamed), slices.Clone(s.demand)
-	c.actual, c.kept = s.actual.clone(), s.kept.clone()
+	c.Pods, c.harmed, c.demand = slices.Clone(s.Pods), slices.Clone(s.harmed), slices.Clone(s.demand)
+	c.actual, c.hypothetical = s.actual.clone(), s.hypothetical.clone()
 	c.Load = [2]metrics.Window{s.Load[0].Clone(), s.Load[1].Clone()}
 	return &c
 }
 
 func (d *division) clone() division {
-	return division{slices.Clone(d.claims), slices.Clone(d.fates), slices.Clone(d.grants), slices.Clone(d.scratch)}
+	return division{slices.Clone(d.claims), slices.Clone(d.outcomes), slices.Clone(d.grants), slices.Clone(d.scratch)}
 }
 
 // beginNeighbours adds the neighbours, which are running, to the cluster.
 func (d *Controller) beginNeighbours(ctx context.Context, c cluster.Cluster, n *neighbours.Node) error {
 	s := d.Node
 	s.Drawn, s.Pressure, s.Stats = n, 0, prices.Events{}
-	clear(s.blamed)
+	clear(s.harmed)
 	s.Load[0].Reset()
 	s.Load[1].Reset()
 	for k := range s.Pods {
@@ -107,14 +107,14 @@ func (d *Controller) RunShared(ctx context.Context, c cluster.Cluster, step int,
 		return most, err
 	}
 	d.claim(now, step, demand)
-	blame := s.keep()
+	excess := s.setHypothetical()
 	s.actual.divide(s.Drawn.Capacity, d.timing.Step)
-	if blame {
-		s.kept.divide(s.Drawn.Capacity, d.timing.Step)
+	if excess {
+		s.hypothetical.divide(s.Drawn.Capacity, d.timing.Step)
 	}
 	s.Stats = prices.Events{}
 	for i := range s.actual.claims {
-		if err := d.runOne(ctx, c, now, i, blame, admitted); err != nil {
+		if err := d.runOne(ctx, c, now, i, excess, admitted); err != nil {
 			return most, err
 		}
 	}
@@ -206,16 +206,16 @@ func (s *SharedNode) repels(p *Pod, now time.Duration) bool {
 
 // divide decides which pods lose their memory and how the others share the CPU.
 func (v *division) divide(capacity cluster.Resources, step time.Duration) {
-	clear(v.fates)
+	clear(v.outcomes)
 	total := 0.0
 	for i := range v.claims {
 		total += v.claims[i].Memory
 	}
-	lose := func(i int, to fate) bool {
+	lose := func(i int, to outcome) bool {
 		if i < 0 {
 			return false
 		}
-		v.fates[i] = to
+		v.outcomes[i] = to
 		total -= v.claims[i].Memory
 		v.claims[i].Memory = 0
 		return true
@@ -228,52 +228,52 @@ func (v *division) divide(capacity cluster.Resources, step time.Duration) {
 			break
 		}
 	}
-	for i, f := range v.fates {
-		if f == evicted {
+	for i, o := range v.outcomes {
+		if o == evicted {
 			v.claims[i].CPU = 0
 		}
 	}
 	node.Share(v.claims, float64(capacity.MilliCPU), v.grants, v.scratch)
 }
 
-// keep sets in kept the claims that pods would have if the controller's pods kept to their requests, and reports
-// whether that differs from their claims.
-func (s *SharedNode) keep() (differs bool) {
-	copy(s.kept.claims, s.actual.claims)
+// setHypothetical sets the claims that pods would have if the controller's pods kept to their requests, and reports
+// whether these pods exceed their requests.
+func (s *SharedNode) setHypothetical() (excess bool) {
+	copy(s.hypothetical.claims, s.actual.claims)
 	for i := range s.Own {
-		p := &s.kept.claims[i]
+		p := &s.hypothetical.claims[i]
 		cpu, mem := min(p.CPU, float64(p.Requests.MilliCPU)), min(p.Memory, float64(p.Requests.MemoryBytes))
-		differs = differs || cpu != p.CPU || mem != p.Memory
+		excess = excess || cpu != p.CPU || mem != p.Memory
 		p.CPU, p.Memory = cpu, mem
 	}
-	return differs
+	return excess
 }
 
 // runOne runs the i-th pod of the node for a step with the amounts that the node grants.
-func (d *Controller) runOne(ctx context.Context, c cluster.Cluster, now time.Duration, i int, blame bool, admitted *Recommendation) error {
+func (d *Controller) runOne(ctx context.Context, c cluster.Cluster, now time.Duration, i int, excess bool, admitted *Recommendation) error {
 	s, p := d.Node, d.pod(i)
 	stats, one := &d.Last, prices.Events{}
 	if i >= s.Own {
 		stats = &one
 	}
-	fate, memory := s.actual.fates[i], s.demand[i].MemoryBytes+p.claim.leak
-	p.claim.cpu, p.claim.kill = s.actual.grants[i], fate == killed
-	if fate == evicted {
+	o, memory := s.actual.outcomes[i], s.demand[i].MemoryBytes+p.claim.leak
+	p.claim.cpu, p.claim.kill = s.actual.grants[i], o == killed
+	if o == evicted {
 		s.Pressure = now + pressureLasts
 		if err := d.evictByNode(ctx, c, p, i < s.Own, admitted, stats); err != nil {
 			return err
 		}
 	}
 	p.run(&d.timing, now, s.demand[i], stats)
-	if fate == evicted { // metrics still show the pod's earlier usage
+	if o == evicted { // metrics still show the pod's earlier usage
 		p.OOM, p.Sampled = true, true
 		p.Used = cluster.Resources{MilliCPU: s.demand[i].MilliCPU, MemoryBytes: memory}
 	}
 	if i >= s.Own {
-		s.charge(i, blame, stats, d.timing.Step, &d.Last)
+		s.charge(i, excess, stats, d.timing.Step, &d.Last)
 		s.Stats.Add(stats)
 		if p.Serving(now + d.timing.Step) {
-			s.blamed[i-s.Own] = false
+			s.harmed[i-s.Own] = false
 		}
 	}
 	return nil
@@ -305,24 +305,24 @@ func (d *Controller) evictByNode(ctx context.Context, c cluster.Cluster, p *Pod,
 	return nil
 }
 
-// charge adds to to.harm the damage to the i-th pod, a neighbour, because the controller's pods exceed their requests:
+// charge adds to to.Harm the damage to the i-th pod, a neighbour, because the controller's pods exceed their requests:
 // the difference to its state if they kept to them, and the time until it serves again.
-func (s *SharedNode) charge(i int, blame bool, stats *prices.Events, step time.Duration, to *prices.Events) {
+func (s *SharedNode) charge(i int, excess bool, stats *prices.Events, step time.Duration, to *prices.Events) {
 	mean, hours := s.Drawn.Neighbours[i-s.Own].Mean, step.Hours()
-	if blame {
-		was, would := s.actual.fates[i], s.kept.fates[i]
+	if excess {
+		was, would := s.actual.outcomes[i], s.hypothetical.outcomes[i]
 		switch {
 		case was == runs && would == runs:
-			to.Harm += prices.Unmet * max(s.kept.grants[i]-s.actual.grants[i], 0) / 1000 * hours
+			to.Harm += prices.Unmet * max(s.hypothetical.grants[i]-s.actual.grants[i], 0) / 1000 * hours
 		case was != runs && would == runs:
-			s.blamed[i-s.Own] = true
+			s.harmed[i-s.Own] = true
 			to.Harm += prices.OOMHours*mean + prices.Unmet*stats.Lost/3600
 			if was == evicted {
 				to.Harm += prices.EvictHours * mean
 			}
 		}
 	}
-	if s.blamed[i-s.Own] {
+	if s.harmed[i-s.Own] {
 		to.Harm += prices.Unmet * stats.DownCPU / 1000 * hours
 	}
 }
