@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
 )
 
-// Apply implements [envs.Task]: it binds the pod to the node. A node that was masked out leaves
-// the pod unplaced, which costs as much as a pod that fits nowhere.
+// Apply implements [envs.Task]: it binds the pod to the node. With a masked node the pod stays unplaced, at the cost of
+// a pod that fits no node.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	s, node := c.State(), int(action[0])
 	if t.pod == noPod {
@@ -25,7 +25,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 			t.measure(s, noNode, false) // for the shares before the bind
 			out.Reward = t.original.Score(t.scratch.cpu, node)
 		}
-		devices, _ := s.PickDevices(t.pod, int32(node)) // none of a pod that wants none
+		devices, _ := s.PickDevices(t.pod, int32(node)) // none for a pod that wants none
 		t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: t.pod, Node: int32(node), Devices: devices},
 			cluster.Op{Kind: cluster.SetUsage, Pod: t.pod, Resources: t.spec.Usage})
 	} else {
@@ -53,8 +53,8 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	return out, err
 }
 
-// next advances to the next pod that fits some node. It returns how many failed on the way,
-// because they fit none, and whether the episode is at its end.
+// next advances to the next pod that fits some node. It returns how many pods failed on the way, because they fit none,
+// and whether the episode has ended.
 func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bool, err error) {
 	for {
 		if done, err = t.between(ctx, c); done || err != nil {
@@ -87,9 +87,8 @@ func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bo
 	}
 }
 
-// between moves on from the current pod to the one after it in the workload: at the end of a
-// deployment time passes, at the end of a phase the cluster is emptied, and after the last
-// phase, or the last deployment of a file, done is true.
+// between advances from the current pod to the next one in the workload. At the end of a deployment time passes, and at
+// the end of a phase the cluster is emptied. After the last phase, or the last deployment of a file, done is true.
 func (t *Task) between(ctx context.Context, c cluster.Cluster) (done bool, err error) {
 	last := t.spec
 	t.cur++
@@ -124,9 +123,9 @@ func (t *Task) between(ctx context.Context, c cluster.Cluster) (done bool, err e
 	return false, nil
 }
 
-// phaseEnds reports whether the cluster counts as filled: after the given number of pods, or at
-// the end of a deployment with which what was requested in this phase, placed or not, reaches a
-// load. So all policies see the same pods. Where pods end by themselves it never does.
+// phaseEnds reports whether the cluster counts as filled: after a given number of pods, or at the end of the deployment
+// with which the requests of this phase, placed or not, reach a load. So all policies see the same pods. If pods have
+// lifetimes, it is always false.
 func (t *Task) phaseEnds(deploymentEnds bool) bool {
 	o := t.opts
 	switch {
@@ -182,7 +181,7 @@ func (t *Task) metaOf(s *cluster.State, deployment int32) int32 {
 		case t.src.File != nil:
 			m.Name = t.src.File[d].Name
 		case w != nil:
-			m.NodeSelector = w.Rules[w.Groups[d].Rule].NodeSelector
+			m.NodeSelector = w.NodeSets[w.Groups[d].NodeSet].NodeSelector
 		}
 		t.podMeta = append(t.podMeta, s.Intern(m))
 	}

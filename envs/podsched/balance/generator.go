@@ -11,7 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
-// maxPods is what a node runs at most: kubelet's default, and the source's.
+// maxPods is the maximum number of pods of a node: kubelet's default, and the source's.
 const maxPods = 110
 
 // source holds what all tasks of one Open share. It is read-only.
@@ -79,7 +79,7 @@ func (t *Task) addNodes(ctx context.Context, c cluster.Cluster) error {
 			m := nodeMeta(i, t.opts.ServersPerRack)
 			if t.src.Recorded != nil {
 				n := &t.src.Recorded.Nodes[i]
-				m.Name, m.Labels = n.Unique, append(m.Labels, n.Rules...)
+				m.Name, m.Labels = n.Unique, append(m.Labels, n.SetLabels...)
 			}
 			t.nodeMeta = append(t.nodeMeta, c.State().Intern(m))
 		}

@@ -1,5 +1,4 @@
 // Package recorded makes workloads of pod scheduling from recordings of clusters: the nodes, and the
-// pods with their times, requests and the nodes where they may run.
 package recorded
 
 import (
@@ -14,44 +13,44 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// Workload is a recording as environments play it. It is read-only.
+// Workload is a recording as a workload of environments. It is read-only.
 //
-// Its nodes are those that the recording has for at least half of its length, each as it was last, there all
-// the time and never cordoned. Its pods are those that may run on one of them, in the order of their
-// creation. Resizes are left out: a pod has the requests of its creation.
+// Its nodes are those that exist for at least half of the recording, each in its last state, always present and never
+// cordoned. Its pods are those that may run on one of these nodes, in the order of their creation. It ignores resizes:
+// a pod has the requests of its creation.
 type Workload struct {
-	Nodes  []Node
-	Pods   []Pod
-	Groups []Group // of pods that one controller owns and that may run on the same nodes
-	Rules  []Rule  // which nodes pods may run on
+	Nodes    []Node
+	Pods     []Pod
+	Groups   []Group   // pods of one controller that may run on the same nodes
+	NodeSets []NodeSet // sets of nodes that pods may run on
 }
 
 // Node is a node of a [Workload].
 type Node struct {
 	clustertrace.Node
-	Unique string          // its name; of nodes of one name, all but the first have a number
-	Rules  []cluster.Label // labels that the rules of pods select it by
+	Unique    string          // its name, with a number if an earlier node has the same name
+	SetLabels []cluster.Label // labels of its node sets
 }
 
-// Group is pods of one controller that may run on the same nodes; a pod without a controller is one by itself.
+// Group is the pods of one controller that may run on the same nodes; a pod without a controller is a group of its own.
 type Group struct {
-	Pods int   // in the whole recording
-	Rule int32 // number in Workload.Rules
+	Pods    int   // in the whole recording
+	NodeSet int32 // index in Workload.NodeSets
 }
 
 // Pod is a pod of a [Workload].
 type Pod struct {
 	*clustertrace.Template
-	Created  time.Duration // since the recording's start; negative for what was there before
-	Duration time.Duration // from its start to its end; 0 is for ever, as far as the recording knows
+	Created  time.Duration // since the recording's start; negative for earlier pods
+	Duration time.Duration // from its start to its end; 0 if the recording has no end
 	Group    int32
-	Replica  int32         // pods of its group that were created before
-	Started  time.Duration // or bound; Never if it was not
-	Node     int32         // that it was on, or -1
-	Devices  uint64        // that it had there
+	Replica  int32         // number of pods of its group created before it
+	Started  time.Duration // or was bound; Never if it was not
+	Node     int32         // the recorded node, or -1
+	Devices  uint64        // the recorded devices
 }
 
-// Freed returns when the pod released what it requested.
+// Freed returns when the pod released its resources.
 func (p *Pod) Freed() time.Duration {
 	if p.Duration == 0 || p.Started == clustertrace.Never {
 		return clustertrace.Never
@@ -70,17 +69,17 @@ func (w *Workload) MeanDuration() time.Duration {
 	return time.Duration(sum / float64(max(num, 1)))
 }
 
-// Rule says where pods may run.
-type Rule struct {
-	Allowed      []bool          // by node; nil is everywhere
-	NodeSelector []cluster.Label // that a pod has so that the cluster's rules say the same; nil with Allowed
+// NodeSet is a set of nodes that pods may run on.
+type NodeSet struct {
+	Allowed      []bool          // by node; nil permits all
+	NodeSelector []cluster.Label // node selector of the pods, which restricts them to the set; nil with nil Allowed
 }
 
-// ruleLabel is the key of the labels that nodes of a rule have.
-const ruleLabel = "kubernasium.io/rule-"
+// nodeSetLabel is the prefix of the label keys of node sets.
+const nodeSetLabel = "kubernasium.io/rule-"
 
-// Read reads a recording. One that is cut is read as far as it goes. Devices of pods beyond their
-// node's are an error, as are a recording without nodes or without pods.
+// Read reads a recording, as far as it goes if it is truncated. A recording without nodes or without pods is an error,
+// and so are devices of a pod that its node does not have.
 func Read(path string) (*Workload, error) {
 	t, err := clustertrace.Load(path)
 	if err != nil && !errors.Is(err, clustertrace.ErrCut) {
@@ -97,22 +96,22 @@ func Read(path string) (*Workload, error) {
 type builder struct {
 	*Workload
 	trace  *clustertrace.Trace
-	nodeOf map[int32]int32 // by number in the recording
-	rules  map[string]int32
-	ruleOf map[int32]int32  // by template; -1: nowhere
-	ruleBy map[string]int32 // by what decides it in a template
+	nodeOf map[int32]int32  // by number in the recording
+	sets   map[string]int32 // by allowed nodes
+	setOf  map[int32]int32  // by template; -1: no node
+	setBy  map[string]int32 // by the template's PlacementKey
 	groups map[groupKey]int32
 }
 
-// groupKey distinguishes groups: by the controller or the pod itself, and the rule.
+// groupKey distinguishes groups: by the controller or the pod itself, and the node set.
 type groupKey struct {
 	owner string
-	rule  int32
+	set   int32
 }
 
 func newWorkload(t *clustertrace.Trace) (*Workload, error) {
 	b := &builder{
-		Workload: &Workload{}, trace: t, nodeOf: map[int32]int32{}, rules: map[string]int32{}, ruleOf: map[int32]int32{}, ruleBy: map[string]int32{}, groups: map[groupKey]int32{},
+		Workload: &Workload{}, trace: t, nodeOf: map[int32]int32{}, sets: map[string]int32{}, setOf: map[int32]int32{}, setBy: map[string]int32{}, groups: map[groupKey]int32{},
 	}
 	b.addNodes()
 	if len(b.Nodes) == 0 {
@@ -144,10 +143,10 @@ func (b *builder) addNodes() {
 		info := *n.Last()
 		info.Unschedulable, info.NotReady = false, false
 		info.Taints = slices.DeleteFunc(slices.Clone(info.Taints), func(t clustertrace.Taint) bool {
-			return strings.HasPrefix(t.Key, "node.kubernetes.io/") // conditions, which pass
+			return strings.HasPrefix(t.Key, "node.kubernetes.io/") // temporary conditions
 		})
 		name := info.Name
-		for k := 2; names[name]; k++ { // of nodes of one name, one after the other
+		for k := 2; names[name]; k++ { // nodes may have the same name one after the other
 			name = fmt.Sprintf("%s-%d", info.Name, k)
 		}
 		names[name] = true
@@ -156,11 +155,11 @@ func (b *builder) addNodes() {
 	}
 }
 
-// addPod adds a pod that may run on some node.
+// addPod adds a pod, unless it may run on no node.
 func (b *builder) addPod(life *clustertrace.PodLife) error {
 	t := b.trace.Templates[life.Template]
-	rule := b.rule(life.Template)
-	if rule < 0 {
+	set := b.nodeSet(life.Template)
+	if set < 0 {
 		return nil
 	}
 	p := Pod{Template: t, Created: life.Created, Node: -1, Started: clustertrace.Never}
@@ -181,7 +180,7 @@ func (b *builder) addPod(life *clustertrace.PodLife) error {
 		}
 		p.Devices |= 1 << d
 	}
-	p.Group = b.group(t, life, rule)
+	p.Group = b.group(t, life, set)
 	p.Replica = int32(b.Groups[p.Group].Pods)
 	b.Groups[p.Group].Pods++
 	b.Pods = append(b.Pods, p)
@@ -189,8 +188,8 @@ func (b *builder) addPod(life *clustertrace.PodLife) error {
 }
 
 // group returns the group of a pod.
-func (b *builder) group(t *clustertrace.Template, life *clustertrace.PodLife, rule int32) int32 {
-	key := groupKey{t.Namespace + "/" + t.Owner, rule}
+func (b *builder) group(t *clustertrace.Template, life *clustertrace.PodLife, set int32) int32 {
+	key := groupKey{t.Namespace + "/" + t.Owner, set}
 	if t.Owner == "" {
 		key.owner += life.Name + "/" + strconv.Itoa(len(b.Pods))
 	}
@@ -198,28 +197,28 @@ func (b *builder) group(t *clustertrace.Template, life *clustertrace.PodLife, ru
 	if !ok {
 		g = int32(len(b.Groups))
 		b.groups[key] = g
-		b.Groups = append(b.Groups, Group{Rule: rule})
+		b.Groups = append(b.Groups, Group{NodeSet: set})
 	}
 	return g
 }
 
-// rule returns the number of the rule that says where pods of a template may run, or -1 for nowhere.
-func (b *builder) rule(template int32) int32 {
-	r, ok := b.ruleOf[template]
+// nodeSet returns the index of the node set of a template, or -1 if its pods may run on no node.
+func (b *builder) nodeSet(template int32) int32 {
+	r, ok := b.setOf[template]
 	if !ok {
 		t := b.trace.Templates[template]
 		key := t.PlacementKey()
-		if r, ok = b.ruleBy[key]; !ok {
-			r = b.newRule(t)
-			b.ruleBy[key] = r
+		if r, ok = b.setBy[key]; !ok {
+			r = b.newNodeSet(t)
+			b.setBy[key] = r
 		}
-		b.ruleOf[template] = r
+		b.setOf[template] = r
 	}
 	return r
 }
 
-// newRule returns the number of the rule for t, which it adds if no other template has the same.
-func (b *builder) newRule(t *clustertrace.Template) int32 {
+// newNodeSet returns the index of the node set for t, and adds the set unless it exists.
+func (b *builder) newNodeSet(t *clustertrace.Template) int32 {
 	none, all := true, true
 	allowed, key := make([]bool, len(b.Nodes)), make([]byte, len(b.Nodes))
 	for i := range b.Nodes {
@@ -230,29 +229,29 @@ func (b *builder) newRule(t *clustertrace.Template) int32 {
 		}
 		none, all = none && !allowed[i], all && allowed[i]
 	}
-	r, ok := b.rules[string(key)]
+	r, ok := b.sets[string(key)]
 	switch {
 	case none:
 		r = -1
 	case !ok:
-		r = int32(len(b.Rules))
-		b.rules[string(key)] = r
-		rule := Rule{}
+		r = int32(len(b.NodeSets))
+		b.sets[string(key)] = r
+		set := NodeSet{}
 		if !all {
-			label := cluster.Label{Key: ruleLabel + strconv.Itoa(int(r)), Value: "yes"}
-			rule = Rule{allowed, []cluster.Label{label}}
+			label := cluster.Label{Key: nodeSetLabel + strconv.Itoa(int(r)), Value: "yes"}
+			set = NodeSet{allowed, []cluster.Label{label}}
 			for i := range b.Nodes {
 				if allowed[i] {
-					b.Nodes[i].Rules = append(b.Nodes[i].Rules, label)
+					b.Nodes[i].SetLabels = append(b.Nodes[i].SetLabels, label)
 				}
 			}
 		}
-		b.Rules = append(b.Rules, rule)
+		b.NodeSets = append(b.NodeSets, set)
 	}
 	return r
 }
 
-// First returns the first pod that was created while the recording lasted, or the number of pods.
+// First returns the first pod that was created during the recording, or the number of pods.
 func (w *Workload) First() int {
 	i, _ := slices.BinarySearchFunc(w.Pods, 0, func(p Pod, at time.Duration) int { return int(max(-1, min(1, p.Created-at))) })
 	return i

@@ -11,19 +11,19 @@ import (
 
 // Running is a pod that runs when an episode begins.
 type Running struct {
-	Pod     int    // number in Workload.Pods
-	Devices uint64 // that it has of its node
+	Pod     int    // index in Workload.Pods
+	Devices uint64 // its devices on its node
 }
 
-// room is what is left of a node.
+// room is the free resources of a node.
 type room struct {
 	cpu, memory int64
 	pods        int32
 	gpu         [cluster.MaxDevices]int32
 }
 
-// Running returns the pods before pod first that run on a node of w when it is created, as far as
-// they fit there together. Pods whose devices nobody says take the first that are free then.
+// Running returns the pods before pod first that run on a node of w when pod first is created, as far as they fit there
+// together. Pods without recorded devices take the first free ones.
 func (w *Workload) Running(first int) []Running {
 	rooms := make([]room, len(w.Nodes))
 	for i := range rooms {
@@ -46,7 +46,7 @@ func (w *Workload) Running(first int) []Running {
 			if !known {
 				devices = r.free(p)
 			}
-			if allowed := w.Rules[w.Groups[p.Group].Rule].Allowed; allowed != nil && !allowed[p.Node] || !r.take(p, devices) {
+			if allowed := w.NodeSets[w.Groups[p.Group].NodeSet].Allowed; allowed != nil && !allowed[p.Node] || !r.take(p, devices) {
 				continue
 			}
 			running = append(running, Running{i, devices})
@@ -56,7 +56,7 @@ func (w *Workload) Running(first int) []Running {
 	return running
 }
 
-// free returns the first devices that have room for a pod, fewer than it wants where there are no more.
+// free returns the first devices that have room for a pod; fewer than it wants if there are no more.
 func (r *room) free(p *Pod) (devices uint64) {
 	for d := range cluster.MaxDevices {
 		if bits.OnesCount64(devices) < int(p.GPUs) && r.gpu[d] >= p.MilliGPU {
@@ -66,7 +66,7 @@ func (r *room) free(p *Pod) (devices uint64) {
 	return devices
 }
 
-// take takes what a pod requests, and reports whether it was there.
+// take takes the requests of a pod, and reports whether they were free.
 func (r *room) take(p *Pod, devices uint64) bool {
 	if p.MilliCPU > r.cpu || p.MemoryBytes > r.memory || r.pods == 0 || bits.OnesCount64(devices) != int(p.GPUs) {
 		return false
@@ -83,7 +83,7 @@ func (r *room) take(p *Pod, devices uint64) bool {
 	return true
 }
 
-// Remaining returns how long a pod that runs at a time still runs, or 0 for ever.
+// Remaining returns the remaining duration of a pod that runs at a time; 0 is for ever.
 func (p *Pod) Remaining(at time.Duration) time.Duration {
 	if p.Duration == 0 {
 		return 0
