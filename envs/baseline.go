@@ -12,9 +12,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// A Baseline is a heuristic, an exact solver or a bound that an environment's agents are
-// compared with. It chooses from the true state of a task that it knows, not from the
-// observation.
+// A Baseline is a heuristic, an exact solver or a bound that agents are compared with. It reads the true state of the
+// task, not the observation.
 type Baseline struct {
 	Name   string
 	Doc    string // one sentence
@@ -23,8 +22,8 @@ type Baseline struct {
 	// or does not support t's options. Each Task needs a policy of its own.
 	New func(t Task) (Policy, error)
 
-	// StandsFor is the name of the baseline with parameters of which this one has tuned values,
-	// such as "mpc:lambda=1", or "".
+	// StandsFor names the baseline and the parameters that this one has the tuned values of, such as "mpc:lambda=1";
+	// otherwise it is "".
 	StandsFor string
 
 	params any                                                      // a pointer to the struct of defaults; nil if there are none
@@ -44,7 +43,7 @@ type Policy func(ctx context.Context, s *cluster.State, first bool, action []flo
 // values, as in `range:"a|b|c"`. A parameter without a range is not searched. newPolicy returns
 // Baseline.New for given parameters.
 //
-// The baseline's name plays the defaults, and "name:parameter=value,…" others.
+// The baseline's name alone selects the defaults; "name:parameter=value,…" selects other values.
 func Parametric[P any](b Baseline, defaults P, newPolicy func(P) func(Task) (Policy, error)) Baseline {
 	b.params = &defaults
 	b.Parameters() // panics if a tag is malformed
@@ -84,7 +83,7 @@ func (b *Baseline) With(values map[string]any) (*Baseline, error) {
 	return &c, nil
 }
 
-// nameWith returns the name that stands for b with values, its parameters in their order.
+// nameWith returns the name that selects b with values, in the order of its parameters.
 func (b *Baseline) nameWith(values map[string]any) string {
 	var words []string
 	for _, p := range b.Parameters() {
@@ -115,7 +114,7 @@ func (s *Spec) Baseline(name string) (*Baseline, error) {
 			return b, nil
 		}
 		if b.Name == plain {
-			values, err := b.GivenParameters(given)
+			values, err := b.ParseParameters(given)
 			if err != nil {
 				return nil, err
 			}
@@ -128,9 +127,8 @@ func (s *Spec) Baseline(name string) (*Baseline, error) {
 	return nil, fmt.Errorf("%w: %s has no baseline %q; it has %s", ErrUnknownBaseline, s.ID, name, strings.Join(names, ", "))
 }
 
-// GivenParameters reads the part of a name after the colon, "parameter=value,…". The error wraps
-// [ErrUnknownBaseline].
-func (b *Baseline) GivenParameters(text string) (map[string]any, error) {
+// ParseParameters parses the part of a name after the colon, "parameter=value,…". The error wraps [ErrUnknownBaseline].
+func (b *Baseline) ParseParameters(text string) (map[string]any, error) {
 	values, known := map[string]any{}, b.Parameters()
 	for word := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(word, "=")
@@ -140,7 +138,7 @@ func (b *Baseline) GivenParameters(text string) (map[string]any, error) {
 		if _, twice := values[name]; twice {
 			return nil, fmt.Errorf("%w: %s:%s: parameter %s is given twice", ErrUnknownBaseline, b.Name, text, name)
 		}
-		values[name] = value // With refuses names that are not known
+		values[name] = value // With rejects unknown names
 		if i := slices.IndexFunc(known, func(p Parameter) bool { return p.Name == name }); i >= 0 {
 			v, err := known[i].Parse(value)
 			if err != nil {
@@ -155,8 +153,8 @@ func (b *Baseline) GivenParameters(text string) (map[string]any, error) {
 // A Parameter is a constant of a baseline that its tuning may change.
 type Parameter struct {
 	Option
-	Low, High float64  // where tuning searches; equal if it does not, and for strings
-	Log       bool     // it searches on a logarithmic scale
+	Low, High float64  // range of the search; equal if the parameter is not searched, and for strings
+	Log       bool     // searched on a logarithmic scale
 	Choices   []string // the values of a string
 }
 

@@ -62,7 +62,7 @@ func Parse(text string) (Config, error) {
 	method, given, _ := strings.Cut(text, ":")
 	c := Config{Method: method, Parameters: DefaultParameters}
 	form := envs.Parametric(envs.Baseline{Name: method}, DefaultParameters, func(Parameters) func(envs.Task) (envs.Policy, error) { return nil })
-	values, err := form.GivenParameters(given)
+	values, err := form.ParseParameters(given)
 	if err == nil {
 		err = envs.DecodeOptions(values, &c.Parameters)
 	}

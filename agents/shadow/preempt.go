@@ -135,7 +135,7 @@ func (w *world) fitsWithout(p, n int32, evicted []int32) bool {
 		}
 	}
 	node.other, node.ports = other, ports
-	if !node.holds(t, free) || slices.ContainsFunc(w.pods[p].bound, func(terms []clustertrace.Term) bool { return !clustertrace.Reaches(terms, node.info) }) {
+	if !node.holds(t, free) || slices.ContainsFunc(w.pods[p].bound, func(terms []clustertrace.Term) bool { return !clustertrace.MatchesAny(terms, node.info) }) {
 		return false
 	}
 	return !w.excludedWithout(p, n, evicted)

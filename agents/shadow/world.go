@@ -183,7 +183,7 @@ func (w *world) lacks(p int32, t *clustertrace.Template, n int32) bool {
 		return true
 	}
 	for _, terms := range w.pods[p].bound {
-		if !clustertrace.Reaches(terms, node.info) {
+		if !clustertrace.MatchesAny(terms, node.info) {
 			return true
 		}
 	}

@@ -244,7 +244,7 @@ func (m *model) fits(p *mpod, node int) error {
 	if n == nil || n.gone {
 		return cluster.ErrNotFound
 	}
-	if n.cordoned || !welcome(m.metas[n.op.Meta], m.metas[p.op.Meta]) {
+	if n.cordoned || !permits(m.metas[n.op.Meta], m.metas[p.op.Meta]) {
 		return cluster.ErrUnschedulable
 	}
 	devices := 0
@@ -293,8 +293,8 @@ func (m *model) advance(d time.Duration) error {
 	}
 }
 
-// welcome reports whether the node's taints, labels and model permit the pod.
-func welcome(node, pod cluster.Meta) bool {
+// permits reports whether the node's taints, labels and model permit the pod.
+func permits(node, pod cluster.Meta) bool {
 	for _, taint := range node.Taints {
 		tolerated := taint.Effect == "PreferNoSchedule"
 		for _, tol := range pod.Tolerations {

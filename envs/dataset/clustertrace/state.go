@@ -10,13 +10,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// nobodys is the name that environments give to pods without a controller.
-const nobodys = "pod"
+// noController is the name that environments give to pods without a controller.
+const noController = "pod"
 
-// WriteState writes the history of a simulated cluster, as its state has it at the end: its nodes, and each pod
-// with its times. Pods of one name are replicas, but for those named "pod". A pod that was deleted after it
-// ended is written as ended. The state knows no earlier requests of a pod that was resized, and not when a
-// node was added or removed: nodes are there from the beginning, and one that was removed is an error.
+// WriteState writes the history of a simulated cluster from its final state: its nodes, and each pod with its times.
+// Pods of one name are replicas, except those named "pod". WriteState writes a pod that was deleted after it ended as
+// ended. The state does not hold the earlier requests of a resized pod, nor when a node was added or removed: all nodes
+// are written at the beginning, and a removed node is an error.
 func WriteState(w *Writer, s *cluster.State) error {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -82,7 +82,7 @@ func templateOf(s *cluster.State, p *cluster.Pod) *Template {
 		Namespace: "default", MilliCPU: p.Requests.MilliCPU, MemoryBytes: p.Requests.MemoryBytes,
 		GPUs: p.GPUs, MilliGPU: p.MilliGPU, GPUModels: meta.GPUModels,
 	}
-	if meta.Name != nobodys {
+	if meta.Name != noController {
 		t.Owner = "ReplicaSet/" + meta.Name
 	}
 	for _, l := range meta.NodeSelector {
@@ -104,8 +104,8 @@ type lifeEvent struct {
 	pod  int32
 }
 
-// lifeEvents returns those of all pods in the order of time. At one time pods end, then others come, and then they are
-// bound, so that who reads the recording knows all replicas of a controller as the first of them is bound.
+// lifeEvents returns the events of all pods in the order of time. At equal times, ends come before arrivals and
+// arrivals before bindings, so that a reader knows all replicas of a controller when the first of them is bound.
 func lifeEvents(s *cluster.State) []lifeEvent {
 	var all []lifeEvent
 	for i := range s.Pods {
@@ -130,7 +130,7 @@ func lifeEvents(s *cluster.State) []lifeEvent {
 		case p.Ended > p.Created && (p.Node < 0 || p.Ended > p.Started):
 			return 0
 		}
-		return 3 // it ended as it came
+		return 3 // it ended at the time of its creation or binding
 	}
 	slices.SortStableFunc(all, func(a, b lifeEvent) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.pod, b.pod))

@@ -9,9 +9,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// Refusal returns why a pod of template t may not be on node n, whatever is free there, or "": the node is
-// cordoned or not ready, is of another GPU model, has a taint that t does not tolerate, or does not
-// match t's node selector or required node affinity. Rules between pods are not looked at.
+// Refusal returns why a pod of template t may not be on node n, regardless of free resources, or "": the node is
+// cordoned or not ready, is of another GPU model, has a taint that t does not tolerate, or does not match t's node
+// selector or required node affinity. It ignores inter-pod affinity and topology spread.
 //
 // Source: plugins NodeUnschedulable, TaintToleration and NodeAffinity of kube-scheduler.
 func (t *Template) Refusal(n *Node) string {
@@ -19,14 +19,14 @@ func (t *Template) Refusal(n *Node) string {
 	return reason + taint
 }
 
-// Admits reports whether a pod of template t may run on n: [Template.Refusal] gives no reason.
+// Admits reports whether a pod of template t may run on n, that is, whether [Template.Refusal] gives no reason.
 func (t *Template) Admits(n *Node) bool {
 	reason, _ := t.refusal(n)
 	return reason == ""
 }
 
-// PlacementKey returns a text that differs between templates that [Template.Admits] may treat differently: JSON of
-// what it looks at.
+// PlacementKey returns the JSON of the fields that [Template.Admits] reads. Templates with equal keys may run on the
+// same nodes.
 func (t *Template) PlacementKey() string {
 	text, err := json.Marshal(struct {
 		Selector    map[string]string
@@ -35,7 +35,7 @@ func (t *Template) PlacementKey() string {
 		GPUModels   []string
 	}{t.NodeSelector, t.Tolerations, t.Required, t.GPUModels})
 	if err != nil {
-		panic(err) // there is nothing in it that JSON has not
+		panic(err) // all of its types have a JSON form
 	}
 	return string(text)
 }
@@ -56,7 +56,7 @@ func (t *Template) refusal(n *Node) (reason, taint string) {
 			return "node selector not matched", ""
 		}
 	}
-	if t.Required != nil && !Reaches(t.Required, n) {
+	if t.Required != nil && !MatchesAny(t.Required, n) {
 		return "required node affinity not matched", ""
 	}
 	if len(t.GPUModels) > 0 && !slices.Contains(t.GPUModels, n.GPUModel) {
@@ -79,7 +79,7 @@ func (t *Template) repelled(n *Node) string {
 	return ""
 }
 
-// Discouraged returns how many taints PreferNoSchedule of n pods of template t do not tolerate.
+// Discouraged counts the taints of n with effect PreferNoSchedule that pods of template t do not tolerate.
 //
 // Source: the Score of plugin TaintToleration of kube-scheduler.
 func (t *Template) Discouraged(n *Node) (taints int64) {
@@ -99,8 +99,8 @@ func (t *Template) tolerates(taint cluster.Taint) bool {
 	})
 }
 
-// Reaches reports whether one of the terms matches n.
-func Reaches(terms []Term, n *Node) bool {
+// MatchesAny reports whether one of the terms matches n.
+func MatchesAny(terms []Term, n *Node) bool {
 	return slices.ContainsFunc(terms, func(t Term) bool { return t.Matches(n) })
 }
 

@@ -39,7 +39,7 @@ func (t *Task) bind(s *cluster.State, pod, node int32, devices uint64) {
 	t.completed += wait + a.Duration.Seconds()
 }
 
-// run lets a pod run on a node.
+// run records that a pod runs on a node.
 func (t *Task) run(s *cluster.State, pod, node int32, devices uint64) {
 	t.inventory.Place(t.class(pod), node, devices)
 	t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: pod, Node: node, Devices: devices})
@@ -48,18 +48,18 @@ func (t *Task) run(s *cluster.State, pod, node int32, devices uint64) {
 	}
 }
 
-// fail gives a pod up without a retry.
+// fail gives up a pod without a retry.
 func (t *Task) fail(pod int32) {
 	t.failed++
 	t.ops = append(t.ops, cluster.Op{Kind: cluster.Delete, Pod: pod})
 	t.note()
 }
 
-// note enters the present allocation into the curve.
+// note adds the current allocation to the curve.
 func (t *Task) note() { t.curve.Add(t.arrived, &t.inventory) }
 
-// Plan sets the devices that the pod takes if the next action is node, in place of those of
-// option devices. It is for baselines that choose devices of their own.
+// Plan sets the devices of the pod in case the next action is node, in place of those of option devices. It is for
+// baselines that choose devices of their own.
 func (t *Task) Plan(node int32, devices uint64) { t.planned, t.devices = node, devices }
 
 // TakePlan implements [envs.Planner].
@@ -75,9 +75,8 @@ func (t *Task) TakePlan() envs.Plan {
 // LeavePlan implements [envs.Planner].
 func (t *Task) LeavePlan(p envs.Plan) { t.Plan(p.(cluster.Op).Node, p.(cluster.Op).Devices) }
 
-// Apply implements [envs.Task]: action i binds the pod to node i; the action after the last
-// node puts it off. A pod that does not fit its node is given up in time-free dynamics and
-// continues to wait in timed ones.
+// Apply implements [envs.Task]: action i binds the pod to node i; the action after the last node defers it. A pod that
+// does not fit its node is given up in time-free dynamics and keeps waiting in timed ones.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
 	if t.current < 0 {
 		return envs.Outcome{}, fmt.Errorf("the episode has ended: no pod is left")
@@ -87,7 +86,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	before := t.measure()
 	switch {
 	case int(node) == len(t.nodes) && t.mayDefer():
-		t.putOff(pod)
+		t.deferPod(pod)
 	case int(node) < len(t.nodes) && t.inventory.Fits(t.class(pod), node):
 		devices := t.table.Row(t.class(pod))[node].Devices
 		if t.planned == node {
@@ -112,8 +111,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	return envs.Outcome{Reward: t.reward(before, after), Terminated: t.current < 0}, nil
 }
 
-// possible reports whether a pod fits some node. It remembers the classes that do not until a
-// pod departs.
+// possible reports whether a pod fits some node. It caches the classes that fit none until a pod departs.
 func (t *Task) possible(c *gpushare.Class) bool {
 	if t.blocked[c.ID] == t.freed+1 {
 		return false
@@ -128,7 +126,7 @@ func (t *Task) possible(c *gpushare.Class) bool {
 	return false
 }
 
-// advance goes to the next decision and carries out the ops.
+// advance advances to the next decision and carries out the ops.
 func (t *Task) advance(ctx context.Context, c cluster.Cluster) error {
 	if t.timed() {
 		return t.advanceTime(ctx, c)
@@ -142,8 +140,7 @@ func (t *Task) advance(ctx context.Context, c cluster.Cluster) error {
 	}
 }
 
-// take returns the next pod of time-free dynamics: one that was put off and is due, or the next
-// arrival; -1 if none is left.
+// take returns the next pod of time-free dynamics: a deferred one that is due, or the next arrival; -1 if none remains.
 func (t *Task) take(s *cluster.State) int32 {
 	if len(t.queue) > 0 && (t.due[0] <= t.next || t.next == len(t.in.Arrivals)) {
 		pod := t.queue[0]
@@ -156,18 +153,18 @@ func (t *Task) take(s *cluster.State) int32 {
 	return -1
 }
 
-// mayDefer reports whether the current pod may be put off.
+// mayDefer reports whether the current pod may be deferred.
 func (t *Task) mayDefer() bool {
 	switch {
 	case !t.opts.Defer || t.current < 0:
 		return false
 	case t.timed():
-		return t.next < len(t.in.Arrivals) || len(t.running) > 0 // or else nothing would ever change
+		return t.next < len(t.in.Arrivals) || len(t.running) > 0 // otherwise nothing would ever change
 	}
 	return int(t.defers[t.current]) < t.opts.MaxDefers
 }
 
-func (t *Task) putOff(pod int32) {
+func (t *Task) deferPod(pod int32) {
 	t.defers[pod] = uint8(min(int(t.defers[pod])+1, math.MaxUint8))
 	if t.timed() {
 		t.pos++

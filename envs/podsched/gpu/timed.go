@@ -21,10 +21,10 @@ func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
 		t.current = -1
 		at, ok := t.nextEvent()
 		if len(t.queue) == 0 && t.next == len(t.in.Arrivals) {
-			return c.Apply(ctx, t.ops) // all are placed
+			return c.Apply(ctx, t.ops) // all pods are placed
 		}
 		if !ok {
-			t.pos = 0 // nothing runs, so that each fits: actions that were masked out left them
+			t.pos = 0 // no pod runs, so each waiting pod fits: masked actions have left them
 			continue
 		}
 		if err := c.Apply(ctx, t.ops); err != nil {
@@ -37,7 +37,7 @@ func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
 	}
 }
 
-// nextEvent returns when the next pod arrives or departs.
+// nextEvent returns the time of the next arrival or departure.
 func (t *Task) nextEvent() (at time.Duration, ok bool) {
 	if t.next < len(t.in.Arrivals) {
 		at, ok = t.in.Arrivals[t.next].At, true
@@ -48,7 +48,7 @@ func (t *Task) nextEvent() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// elapse moves the clock to at, where pods depart and then arrive.
+// elapse advances the clock to at, when pods depart and then arrive.
 func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) error {
 	d := at - c.State().Now
 	t.waiting += float64(len(t.queue)) * d.Seconds()
@@ -66,7 +66,7 @@ func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) 
 		t.freed++
 	}
 	for t.next < len(t.in.Arrivals) && t.in.Arrivals[t.next].At <= at {
-		if pod := t.arrive(s); t.hopeful(t.class(pod)) {
+		if pod := t.arrive(s); t.couldFitSome(t.class(pod)) {
 			t.queue = append(t.queue, pod)
 			t.note()
 		} else {
@@ -77,8 +77,8 @@ func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) 
 	return nil
 }
 
-// hopeful reports whether a pod would fit some node of the empty cluster.
-func (t *Task) hopeful(c *gpushare.Class) bool {
+// couldFitSome reports whether a pod would fit some node of the empty cluster.
+func (t *Task) couldFitSome(c *gpushare.Class) bool {
 	for i := range t.inventory.Nodes {
 		if t.inventory.CouldFit(c, int32(i)) {
 			return true

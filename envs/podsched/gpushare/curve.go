@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Curve averages the allocation and the fragmentation over the arrivals of each percent.
+// Curve averages the allocation and the fragmentation over the arrivals within each percent.
 type Curve struct {
 	size float64 // thousandths of a GPU of the cluster
 	bins []bin   // by percent arrived
@@ -16,13 +16,13 @@ type bin struct {
 	alloc, frag float64 // sums
 }
 
-// NewCurve returns the curve up to top percent for a cluster of the given thousandths of a GPU.
+// NewCurve returns the curve up to top percent for a cluster of milliGPU thousandths of a GPU.
 func NewCurve(top int, milliGPU int64) *Curve {
 	return &Curve{size: float64(milliGPU), bins: make([]bin, top+1)}
 }
 
-// Add enters the state after pods that request arrived thousandths of a GPU in all. It ignores
-// arrivals beyond the last percent.
+// Add adds the state after pods that request arrived thousandths of a GPU in total. It ignores arrivals beyond the last
+// percent.
 func (c *Curve) Add(arrived int64, b *Inventory) {
 	x := int(math.RoundToEven(float64(arrived) / c.size * 100))
 	if x >= len(c.bins) {
@@ -34,8 +34,8 @@ func (c *Curve) Add(arrived int64, b *Inventory) {
 	p.frag += hundredths(b.Frag.Amount(b.Wasted) / c.size * 100)
 }
 
-// at returns the means at x percent. Where no arrival falls into the percent, its neighbours
-// count; ok is false if there is none either.
+// at returns the means at x percent. If no arrival falls into the percent, it uses the neighbours; ok is false if these
+// have none either.
 func (c *Curve) at(x int) (alloc, frag float64, ok bool) {
 	sum := c.bins[x]
 	if sum.n == 0 {
@@ -56,7 +56,7 @@ func (c *Curve) at(x int) (alloc, frag float64, ok bool) {
 func (c *Curve) alloc() []float64 { return c.points(func(a, _ float64) float64 { return a }) }
 func (c *Curve) frag() []float64  { return c.points(func(_, f float64) float64 { return f }) }
 
-// points returns a value of each percent; where there is none, that of the percent before.
+// points returns a value for each percent; a percent without one has that of the percent before.
 func (c *Curve) points(value func(alloc, frag float64) float64) []float64 {
 	points := make([]float64, 0, len(c.bins))
 	last := 0.0
@@ -78,24 +78,24 @@ func (c *Curve) Reset(milliGPU int64) {
 	c.size = float64(milliGPU)
 }
 
-// Until returns the allocation at x percent, or at the last arrival before it; present, where so
-// little has arrived.
-func (c *Curve) Until(x int, arrived int64, present float64) float64 {
+// Until returns the allocation at x percent, or at the last arrival before it. It returns current if less than that has
+// arrived.
+func (c *Curve) Until(x int, arrived int64, current float64) float64 {
 	if float64(arrived)/c.size*100 < float64(x)-0.5 || x >= len(c.bins) {
-		return present
+		return current
 	}
 	for ; x >= 0; x-- {
 		if alloc, _, ok := c.at(x); ok {
 			return alloc
 		}
 	}
-	return present
+	return current
 }
 
 // Clone returns an independent copy.
 func (c *Curve) Clone() *Curve { return &Curve{c.size, slices.Clone(c.bins)} }
 
-// Run returns what the curve and the cluster at its end report of a policy.
+// Run returns the results of a policy from the curve and the final cluster.
 func (c *Curve) Run(b *Inventory) *Run {
 	return &Run{
 		Alloc: c.alloc(), Frag: c.frag(), MilliGPU: b.Used.MilliGPU, MilliCPU: b.Used.MilliCPU, MemoryMiB: b.Used.MemoryMiB,

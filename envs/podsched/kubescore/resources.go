@@ -5,13 +5,12 @@ import "math"
 // Resource is one resource of a node as the plugins of NodeResources see it.
 type Resource struct {
 	Requested   int64 // by the node's pods and the pod to be placed
-	Allocatable int64 // a resource of which the node has none is left out
+	Allocatable int64 // resources that the node does not have are omitted
 	Weight      int64 // ignored by BalancedAllocation
 }
 
-// LeastAllocated is the strategy of that name, the default of NodeResourcesFit: the weighted
-// mean of 100*(allocatable-requested)/allocatable, where a resource with more requested than
-// there is counts 0.
+// LeastAllocated is the strategy of that name, the default of NodeResourcesFit: the weighted mean of
+// 100*(allocatable-requested)/allocatable, with 0 for a resource whose requests exceed allocatable.
 func LeastAllocated(resources ...Resource) int64 {
 	var sum, weights int64
 	for i := range resources {
@@ -23,8 +22,8 @@ func LeastAllocated(resources ...Resource) int64 {
 	return quotient(sum, max(1, weights))
 }
 
-// MostAllocated is the strategy of that name: the weighted mean of 100*requested/allocatable,
-// where a resource with more requested than there is counts 100.
+// MostAllocated is the strategy of that name: the weighted mean of 100*requested/allocatable, with 100 for a resource
+// whose requests exceed allocatable.
 func MostAllocated(resources ...Resource) int64 {
 	var sum, weights int64
 	for i := range resources {
@@ -36,8 +35,8 @@ func MostAllocated(resources ...Resource) int64 {
 	return quotient(sum, max(1, weights))
 }
 
-// quotient returns n/d for n ≥ 0 and d > 0, by a division of 32 bits where that is enough, which older processors do
-// several times faster.
+// quotient returns n/d for n ≥ 0 and d > 0. It divides with 32 bits if possible, which is several times faster on older
+// processors.
 func quotient(n, d int64) int64 {
 	if uint64(n|d) <= math.MaxUint32 {
 		return int64(uint32(n) / uint32(d))
@@ -90,7 +89,7 @@ func fraction(r *Resource) (f float64, ok bool) {
 	return min(float64(r.Requested)/float64(r.Allocatable), 1), true
 }
 
-// ShapePoint is one point of the broken line of RequestedToCapacityRatio.
+// ShapePoint is one point of the piecewise linear function of RequestedToCapacityRatio.
 type ShapePoint struct {
 	Utilization int64 // percent, 0 to 100; increasing from point to point
 	Score       int64 // 0 to 10, as in a KubeSchedulerConfiguration
@@ -99,9 +98,9 @@ type ShapePoint struct {
 // maxShapeScore is the highest score of a ShapePoint.
 const maxShapeScore = 10
 
-// RequestedToCapacityRatio is the strategy of that name: each resource's utilisation in percent
-// goes through the broken line of shape, and the result is the weighted mean over the resources
-// whose score is not zero, rounded. Shape has at least one point.
+// RequestedToCapacityRatio is the strategy of that name: the piecewise linear function shape maps each resource's
+// utilisation in percent to a score, and the result is the weighted mean over the resources whose score is not zero,
+// rounded. Shape has at least one point.
 func RequestedToCapacityRatio(shape []ShapePoint, resources ...Resource) int64 {
 	var sum, weights int64
 	for i := range resources {
@@ -113,7 +112,7 @@ func RequestedToCapacityRatio(shape []ShapePoint, resources ...Resource) int64 {
 		if r.Requested <= r.Allocatable {
 			utilization = r.Requested * 100 / r.Allocatable
 		}
-		if s := brokenLine(shape, utilization); s > 0 {
+		if s := piecewise(shape, utilization); s > 0 {
 			sum += s * r.Weight
 			weights += r.Weight
 		}
@@ -124,8 +123,8 @@ func RequestedToCapacityRatio(shape []ShapePoint, resources ...Resource) int64 {
 	return int64(math.Round(float64(sum) / float64(weights)))
 }
 
-// brokenLine evaluates shape, its scores scaled to [MaxNodeScore], with the quotient truncated.
-func brokenLine(shape []ShapePoint, x int64) int64 {
+// piecewise evaluates shape, with its scores scaled to [MaxNodeScore] and the quotient truncated.
+func piecewise(shape []ShapePoint, x int64) int64 {
 	const scale = MaxNodeScore / maxShapeScore
 	for i, p := range shape {
 		if x > p.Utilization {

@@ -102,7 +102,7 @@ func newBaselineTuner(s search) (*baselineTuner, error) {
 		return nil, err
 	}
 	if fixed {
-		if t.fixed, err = t.base.GivenParameters(given); err != nil {
+		if t.fixed, err = t.base.ParseParameters(given); err != nil {
 			return nil, err
 		}
 	}
