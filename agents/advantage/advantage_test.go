@@ -228,16 +228,16 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 		if float32(nodes[0]) != usual[0] {
 			t.Errorf("seed %d: node %d is first, want WeightedFGD's, %v", seed, nodes[0], usual[0])
 		}
-		b, in, _, class, _ := task.Plays()
+		s := task.RolloutState()
 		info := v.Last().Info
 		var future []int32
 		decided := int(info[5]+info[6]) + 1
-		for _, a := range in.Arrivals[decided:] { // after those placed, those given up, and this one
+		for _, a := range s.Instance.Arrivals[decided:] { // after those placed, those given up, and this one
 			future = append(future, a.Class)
 		}
 		half := len(future) / 2
-		got := g.g.Play(nil, class, nodes, []gpushare.Future{{Pods: future}})
-		sums := g.g.Play(nil, class, nodes, []gpushare.Future{{Pods: future, Marks: []int{half}}})
+		got := g.g.Play(nil, s.Class, nodes, []gpushare.Future{{Pods: future}})
+		sums := g.g.Play(nil, s.Class, nodes, []gpushare.Future{{Pods: future, Marks: []int{half}}})
 		for i, node := range nodes {
 			tried++
 			begin(seed)
@@ -245,7 +245,7 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 			atHalf := 0.
 			for err == nil {
 				if placedOrFailed := int(last.Info[5] + last.Info[6]); atHalf == 0 && placedOrFailed >= decided+half {
-					atHalf = float64(b.Used.MilliGPU)
+					atHalf = float64(s.Inventory.Used.MilliGPU)
 				}
 				if last.Done(0) {
 					break
@@ -255,10 +255,10 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := float64(b.Used.MilliGPU); got[i] != want {
+			if want := float64(s.Inventory.Used.MilliGPU); got[i] != want {
 				t.Errorf("seed %d: node %d ends with %v thousandths of a GPU, want %v", seed, node, got[i], want)
 			}
-			if want := atHalf + float64(b.Used.MilliGPU); sums[i] != want {
+			if want := atHalf + float64(s.Inventory.Used.MilliGPU); sums[i] != want {
 				t.Errorf("seed %d: node %d has %v thousandths of a GPU after half of the pods and at the end, want %v", seed, node, sums[i], want)
 			}
 		}

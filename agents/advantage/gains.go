@@ -38,40 +38,39 @@ func NewGains(task envs.Task, futures int, loads []float64) (*Gains, error) {
 
 // Begin prepares for an episode that has just begun.
 func (g *Gains) Begin() (err error) {
-	b, in, cat, _, _ := g.t.Plays()
-	g.g, err = gpushare.NewGains(b, in.Outlook.Reserve, gpushare.DefaultWeights, cat)
+	s := g.t.RolloutState()
+	g.g, err = gpushare.NewGains(s.Inventory, s.Instance.Outlook.Reserve, gpushare.DefaultWeights, s.Catalogue)
 	return err
 }
 
 // Arrived returns the GPUs requested so far, over those of the nodes.
 func (g *Gains) Arrived() float64 {
-	b, _, _, _, arrived := g.t.Plays()
-	return float64(arrived) / float64(b.Size.MilliGPU)
+	s := g.t.RolloutState()
+	return float64(s.Requested) / float64(s.Inventory.Size.MilliGPU)
 }
 
 // Nodes returns nodes for the pod; see [gpushare.Gains.Nodes].
 func (g *Gains) Nodes(best, others int, rng *rand.Rand) []int32 {
-	_, _, _, class, _ := g.t.Plays()
-	return g.g.Nodes(class, best, others, rng)
+	return g.g.Nodes(g.t.RolloutState().Class, best, others, rng)
 }
 
 // Play returns the GPUs allocated after the pod went to each of the nodes of the last Nodes, in the mean of loads and of futures
 // that are equal for all nodes. Loads that have passed count nothing. The result is valid until the next call.
 func (g *Gains) Play(nodes []int32, rng *rand.Rand) []float64 {
-	b, in, cat, class, arrived := g.t.Plays()
-	left := func(load float64) int64 { return int64(load*float64(b.Size.MilliGPU)) - arrived }
-	pods, last := in.Past(len(in.Arrivals)), len(g.loads)-1
+	s := g.t.RolloutState()
+	left := func(load float64) int64 { return int64(load*float64(s.Inventory.Size.MilliGPU)) - s.Requested }
+	pods, last := s.Instance.Past(len(s.Instance.Arrivals)), len(g.loads)-1
 	for i := range g.futures {
 		f := &g.futures[i]
-		f.Pods = cat.Resample(f.Pods[:0], pods, left(g.loads[last]), rng)
+		f.Pods = s.Catalogue.Resample(f.Pods[:0], pods, left(g.loads[last]), rng)
 		f.Marks = f.Marks[:0]
 		for _, load := range g.loads[:last] {
 			if rest := left(load); rest >= 0 {
-				f.Marks = append(f.Marks, cat.Within(f.Pods, rest))
+				f.Marks = append(f.Marks, s.Catalogue.Within(f.Pods, rest))
 			}
 		}
 	}
-	g.gpus = g.g.Play(g.gpus[:0], class, nodes, g.futures)
+	g.gpus = g.g.Play(g.gpus[:0], s.Class, nodes, g.futures)
 	for i := range g.gpus {
 		g.gpus[i] /= gpushare.WholeGPU * float64(len(g.loads))
 	}

@@ -86,9 +86,18 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	return d, space.Discrete{N: actions}
 }
 
-// Plays returns what rollouts read: the inventory, the instance, its catalogue, the pod's class and the thousandths of a GPU requested so far.
-func (t *Task) Plays() (*gpushare.Inventory, *gpuworkload.Instance, *gpushare.Catalogue, *gpushare.Class, int64) {
-	return &t.inventory, &t.in, t.src.Catalogue, t.class(t.current), t.arrived
+// RolloutState is the state that rollouts start from. It shares the task's memory.
+type RolloutState struct {
+	Inventory *gpushare.Inventory
+	Instance  *gpuworkload.Instance
+	Catalogue *gpushare.Catalogue
+	Class     *gpushare.Class // of the current pod
+	Requested int64           // thousandths of a GPU requested so far
+}
+
+// RolloutState returns the current state for rollouts.
+func (t *Task) RolloutState() RolloutState {
+	return RolloutState{&t.inventory, &t.in, t.src.Catalogue, t.class(t.current), t.arrived}
 }
 
 // class returns the class of a pod.
