@@ -16,9 +16,9 @@ type VecOptions struct {
 	Options         map[string]any                  // of the environment
 	Autoreset       AutoresetMode                   // default NextStep
 	MaxEpisodeSteps int                             // overrides the environment's time limit
-	Shards          int                             // number of goroutines that step; default by NumEnvs, Spec.StepNanos and GOMAXPROCS. It changes no result
+	Shards          int                             // goroutines that step; default by NumEnvs, Spec.StepNanos and GOMAXPROCS; changes no result
 	Log             bool                            // record actions, so that Snapshot works
-	Portable        bool                            // record actions in bounded memory unless a [Resumer] writes its episodes, so that AppendState works; ignored for a nondeterministic Spec
+	Portable        bool                            // record actions in bounded memory, unless tasks are a [Resumer]; see [Vec.Portable]
 	NewCluster      func() (cluster.Cluster, error) // default: by Spec.Backend, or sim.New
 
 	// Admit is called before the second environment is made, with an estimate of the bytes of all environments, see
@@ -143,7 +143,8 @@ func (v *Vec) makeTask(maker Maker, i, n int, opts *VecOptions) (Task, error) {
 // portable reports whether environments of spec record actions for AppendState.
 func (o *VecOptions) portable(spec *Spec) bool { return o.Portable && !spec.Nondeterministic }
 
-// Portable reports whether [Vec.AppendState] works for these environments.
+// Portable reports whether [Vec.AppendState] works for these environments: with VecOptions.Log, or with Portable unless
+// the Spec is nondeterministic.
 func (v *Vec) Portable() bool { return v.envs[0].logged }
 
 // Bytes returns the estimated memory of the environments, as given to [VecOptions.Admit].

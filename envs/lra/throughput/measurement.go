@@ -8,6 +8,6 @@ import (
 // Entries of absent applications are 0.
 type Measurement struct {
 	Counts     lra.Counts
-	RPS        [lra.NumApps]float64 // of a container, as a multiple of its throughput alone; 0 of a present application is a failed measurement
+	RPS        [lra.NumApps]float64 // of a container, relative to running alone; 0 of a present application is a failed measurement
 	RT50, RT99 [lra.NumApps]float64 // seconds of the median and the 99th percentile; 0 if not measured
 }

@@ -104,7 +104,7 @@ type Descent struct {
 	Tree     *Tree
 	Decision func() int               // numbers the containers
 	Choose   func() int               // chooses the leaf for a container
-	Below    func(first, end int) int // chooses among the leaves that remain if other actions have left the path to the chosen one
+	Below    func(first, end int) int // chooses among the remaining leaves if other actions have left the path
 }
 
 // Policy returns a policy that follows a Descent; start makes one for each episode.

@@ -24,7 +24,7 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	at := 0
 	for i, ok := range mask {
 		row := make([]string, len(columns))
-		row[0], row[1] = s.NodeName(int32(i)), topology.RackName(int(t.rackOf[i]), 1) // of a running cluster, from its nodes' labels
+		row[0], row[1] = s.NodeName(int32(i)), topology.RackName(int(t.rackOf[i]), 1) // labels of a running cluster
 		if ok {
 			row[2] = fmt.Sprintf("%.4f", t.costIf(s, i))
 			for j, v := range []int64{leastAllocated(t, s, i), mostAllocated(t, s, i),

@@ -68,7 +68,7 @@ func newPolicy(name string, make func(t *Task) (gpushare.Placer, error)) func(en
 		var policy gpushare.Placer
 		var reserve *gpushare.Reserve
 		return func(_ context.Context, _ *cluster.State, first bool, action []float32) (err error) {
-			if first || policy == nil || reserve != t.in.Outlook.Reserve { // the outlook of a running cluster changes with each decision
+			if first || policy == nil || reserve != t.in.Outlook.Reserve { // a running cluster changes the outlook
 				reserve = t.in.Outlook.Reserve
 				if policy, err = make(t); err != nil {
 					return err

@@ -50,7 +50,7 @@ func (s *Source) loadTrace() error {
 	var pods []gpushare.Pod
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		p.MemoryBytes = (p.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB * gpushare.BytesMiB // of its template, repeatedly
+		p.MemoryBytes = (p.MemoryBytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB * gpushare.BytesMiB // in the shared template
 		pods = append(pods, gpushare.Pod{Created: p.Created, Duration: p.Duration, Shape: gpushare.Shape{
 			MilliCPU: p.MilliCPU, MemoryMiB: p.MemoryBytes / gpushare.BytesMiB,
 			GPUs: p.GPUs, MilliGPU: p.MilliGPU, Models: strings.Join(p.GPUModels, "|"),

@@ -24,7 +24,7 @@ type Config struct {
 	Pods          []string         // files of pod lists; each instance draws one; empty generates pods
 	Assumed       gpushare.Assumed // CPU and memory if the trace gives none
 	Trace         string           // recording of a cluster, which replaces Nodes and Pods
-	Declared      bool             // outlooks describe the distribution of the pods, or the training part of a recording, instead of the episode's own pods or the whole recording
+	Declared      bool             // outlooks describe the distribution of pods or the training part of a recording, not the very pods
 	ReferenceSeed int              // the reference's workload of this random seed, on all nodes; -1 draws a workload for each instance
 	HeldOut       bool             // held-out episodes
 	NumNodes      int              // nodes drawn for each instance; 0 takes all

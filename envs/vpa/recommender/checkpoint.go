@@ -30,7 +30,7 @@ type Checkpoint struct {
 // A HistogramCheckpoint is a stored histogram.
 type HistogramCheckpoint struct {
 	ReferenceTimestamp time.Time      `json:"referenceTimestamp,omitzero"`
-	BucketWeights      map[int]uint32 `json:"bucketWeights,omitempty"` // relative: the heaviest has 10000; empty ones are omitted
+	BucketWeights      map[int]uint32 `json:"bucketWeights,omitempty"` // relative: 10000 for the heaviest; without empty ones
 	TotalWeight        float64        `json:"totalWeight,omitempty"`
 }
 

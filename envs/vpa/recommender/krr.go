@@ -12,7 +12,7 @@ import (
 type History struct {
 	MilliCPU    [][]float64 // millicores
 	MemoryBytes [][]float64 // bytes
-	OOMLimit    float64     // highest memory limit in bytes at which a container was OOM-killed; 0 if there is none or KRR should ignore it
+	OOMLimit    float64     // highest memory limit in bytes at an OOM kill; 0 if none or to be ignored
 }
 
 // Requests are requests and limits; a limit of 0 is none.
