@@ -27,7 +27,7 @@ const (
 const (
 	DefaultHorizon   = 10   // supersteps that the dynamic controllers look ahead
 	DefaultMaxWindow = 15   // longest window that the dynamic controllers choose
-	DefaultLambda    = 1.02 // discount λ of the dynamic controllers: their distrust of long windows
+	DefaultLambda    = 1.02 // λ of the dynamic controllers: their distrust of long windows
 	DefaultPenalty   = 15.0 // seconds that a reconfiguration costs
 )
 

@@ -22,11 +22,11 @@ const percent = 100
 const noNode = -1
 
 // measure returns the measures as they would be if the current pod were bound to node, or the current ones with noNode.
-// With counted, which needs a node, it uses the requests as scores count them. It allocates nothing.
+// With counted, it uses the requests as scores count them; a node requires counted. It allocates nothing.
 func (t *Task) measure(s *cluster.State, node int, counted bool) measures {
 	w := &t.scratch
 	usage, inUse, requested := t.opts.Measure == MeasureUsage, 0, cluster.Resources{}
-	added := t.spec.Compared(usage) // to node; no caller asks for that uncounted
+	added := t.spec.Compared(usage) // to node, which is always counted
 	clear(w.rackInUse)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

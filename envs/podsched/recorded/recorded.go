@@ -42,7 +42,7 @@ type Group struct {
 type Pod struct {
 	*clustertrace.Template
 	Created  time.Duration // since the recording's start; negative for earlier pods
-	Duration time.Duration // from its start to its end; 0 if the recording has no end
+	Duration time.Duration // from its start to its end; 0 if the recording lacks its end
 	Group    int32
 	Replica  int32         // number of pods of its group created before it
 	Started  time.Duration // or was bound; Never if it was not

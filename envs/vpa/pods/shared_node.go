@@ -199,7 +199,7 @@ func (d *Controller) fail(i, step int) {
 	}
 }
 
-// repels reports whether memory pressure keeps the scheduler from binding p to the node.
+// repels reports whether memory pressure keeps the scheduler from binding p, a BestEffort pod, to the node.
 func (s *SharedNode) repels(p *Pod, now time.Duration) bool {
 	return s != nil && now < s.Pressure && node.Class(p.Requests, p.Limits) == node.BestEffort
 }
