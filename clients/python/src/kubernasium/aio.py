@@ -7,14 +7,14 @@
     async with aio.make("k8s/GangWindow-v0", num_envs=16) as envs:
         obs, infos = await envs.reset(seed=0)
 
-The server carries out the requests of one connection one after another. Environments that are to be stepped at
-the same time get connections of their own.
+The server carries out the requests of one connection one after another. Environments that should step concurrently need
+separate connections.
 
-A cancelled task leaves the connection usable. Its request has a tenth of a second to end by itself, and then was
-carried out, though nobody gets the reply. Otherwise it is cancelled at the server, too; after a `reset` or a step that
-was cancelled while it ran, reset again. A lost connection raises `ConnectionLostError`.
+A cancelled task leaves the connection usable. If its request ends within a tenth of a second, it has taken effect, but
+its reply is dropped. Otherwise it is cancelled at the server, too; after a `reset` or a step that was cancelled while
+it ran, reset again. A lost connection raises `ConnectionLostError`.
 
-`aio.make` with several URLs spreads a vector over their servers, and outlives the loss of each:
+`aio.make` with several URLs spreads a vector over their servers, and survives the loss of any of them:
 
     async with aio.make("k8s/GangWindow-v0", num_envs=16, url=["ws://a:8765", "ws://b:8765"]) as envs:
         ...
@@ -223,7 +223,7 @@ class VectorEnv(_Remote):
         """Waits for k of the steps that `send` began; see `kubernasium.VectorEnv.recv`.
 
         Requests of other environments of the same connection wait meanwhile. A cancelled task loses no step: the next
-        `recv` returns what has ended.
+        `recv` returns the steps that have ended.
         """
         if self._closed:
             raise ClosedError("the environment is closed")
@@ -249,7 +249,7 @@ class VectorEnv(_Remote):
 
 
 class _Opening:
-    """Something to await, or to enter as an async context manager."""
+    """An object to await, or to use as an async context manager."""
 
     def __init__(self, opened: Any) -> None:
         self._opened = opened
@@ -299,12 +299,12 @@ def make(
         env_id: their id at the server.
         num_envs: how many, for a `VectorEnv`; None makes one `Env`.
         url: see `connect`; or several, or `k8s+dns://name:port` for the servers behind a host name. A vector is spread
-            over them, with the results of one server, and one that is lost is replaced by the others, as
-            `gymnasium.make_vec` does it. These are `aio_fleet.FleetVectorEnv` and `FleetEnv`, with the same methods.
+            over them, with the results of one server, and the others replace a lost one, as in `gymnasium.make_vec`.
+            The classes are then `aio_fleet.FleetVectorEnv` and `FleetEnv`, with the same methods.
         timeout: see `connect`.
         weights: relative speeds of several servers; None measures them.
-        reconnect: seconds for which to connect again after a loss, with nothing lost; by default 60 with several URLs,
-            and 0, which is never, with one.
+        reconnect: seconds for which to reconnect after a lost connection, without losing state; by default 60 with
+            several URLs, and 0 (never) with one.
         **arguments: those of `Connection.make`, the environment's options among them.
     """
     urls = urls_of(url)

@@ -1,7 +1,7 @@
 """The asyncio client on several servers: environments of the synchronous client, each in a thread of its own.
 
-Spreading, resuming and rebuilding are those of `kubernasium.VectorEnv`. The thread waits for the servers, so the event
-loop runs meanwhile.
+Spreading, resuming and rebuilding work as in `kubernasium.VectorEnv`. The thread waits for the servers, so the event
+loop keeps running.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kubernasium.vector import VectorEnv
 class FleetEnv:
     """One environment on one of several servers; another takes over. `aio.make` with several URLs makes it.
 
-    Calls of concurrent tasks are carried out one after another. If a task is cancelled, its call still is carried out
-    once it has begun, though nobody gets the result; the next call waits for its end.
+    Calls of concurrent tasks run one after another. If a task is cancelled, a call that has started still completes,
+    and its result is dropped; the next call waits for its end.
 
     Attributes:
         observation_space: of Gymnasium.
@@ -69,7 +69,7 @@ class FleetEnv:
 
 
 class FleetVectorEnv(FleetEnv):
-    """n environments on several servers, stepped at the same time, with the results of one server.
+    """n environments on several servers, stepped concurrently, with the results of one server.
 
     Its methods are those of `aio.VectorEnv`; tasks share it as `FleetEnv` says.
 

@@ -1,4 +1,4 @@
-"""The sessions of the asyncio client: requests, their replies, and what carries them."""
+"""The sessions of the asyncio client: requests, replies, and their transport."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Request(NamedTuple):
 
 
 def _seen(reply: asyncio.Future[dict[str, Any]]) -> None:
-    """Keeps asyncio from complaining about the exception of a reply that nobody waits for any more."""
+    """Keeps asyncio from logging the exception of a reply that nobody awaits any more."""
     if not reply.cancelled():
         reply.exception()
 
@@ -60,7 +60,7 @@ class Session:
         websocket: bool,
         packer: Packer | None,
     ) -> None:
-        """Wraps connected streams; `open_session` makes them and says hello."""
+        """Wraps connected streams; `open_session` makes them and sends hello."""
         self._reader, self._writer, self._websocket = reader, writer, websocket
         self._packer = packer
         self._packs = False  # the server reads compressed frames
@@ -77,7 +77,7 @@ class Session:
         self.limits: dict[str, int] = {}
 
     async def hello(self, timeout: float | None) -> None:
-        """Says hello, and keeps the seconds to wait for each reply."""
+        """Sends hello, and keeps the seconds to wait for each reply."""
         self._timeout = timeout
         welcome = await self.request("hello", ver=list(VERSION), client=CLIENT, caps=[ZSTD] if self._packer else None)
         self.server, self.sid = str(welcome.get("server", "")), str(welcome.get("sid", ""))
@@ -95,7 +95,7 @@ class Session:
             **fields: its other fields; None means absent.
 
         Raises:
-            KubernasiumError: the server refused it, or the connection is lost.
+            KubernasiumError: the server rejected it, or the connection is lost.
         """
         return await self.finish(await self.begin(kind, **fields))
 
@@ -222,7 +222,7 @@ S = TypeVar("S", bound=Session)
 
 
 async def open_session(kind: type[S], url: str | None, token: str | None, timeout: float | None) -> S:
-    """Connects and says hello; the arguments are those of `aio.connect`, after the class of the session."""
+    """Connects and sends hello; the arguments are those of `aio.connect`, after the class of the session."""
     urls = urls_of(url)
     if urls and many(urls):
         raise ValueError(f"a session is with one server, not {len(urls)} URLs or {urls[0]!r}; aio.make takes several")

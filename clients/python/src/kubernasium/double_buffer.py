@@ -1,4 +1,4 @@
-"""Collecting with the vector in parts: the policy computes for one part while the others step.
+"""Collects with a vector in parts: the policy computes actions for one part while the others step.
 
     with DoubleBuffer("k8s/GangWindow-v0", 64) as envs:
         envs.async_reset(seed=0)
@@ -6,8 +6,8 @@
             obs, rewards, terminations, truncations, infos = envs.recv()
             envs.send(policy(obs))
 
-In a plain loop the learner waits for the server, and the server for the learner. Here both work at the same
-time. The trajectories are those of one vector with the same seeds.
+In a plain loop the learner waits for the server, and the server for the learner. Here both work concurrently. The
+trajectories are those of one vector with the same seeds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ T = TypeVar("T")
 class DoubleBuffer:
     """n environments at a server in parts that are stepped in turn.
 
-    `send` and `recv` are in the style of EnvPool: `recv` returns the results of the part that has waited longest, and
-    `infos["env_id"]` says which environments those are. `send` takes their actions.
+    `send` and `recv` are in the style of EnvPool: `recv` returns the results of the part that has waited longest, with
+    its environments in `infos["env_id"]`. `send` takes their actions.
 
     Attributes:
         parts: the vectors, each with a session of its own.
@@ -94,7 +94,7 @@ class DoubleBuffer:
             self._stepping.append(part)
 
     def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Returns what the oldest `send`, or the reset, led to.
+        """Returns the results of the oldest `send`, or of the reset.
 
         Returns:
             Observations, rewards (float64), terminations and truncations (bool), all with the rows of one part, and

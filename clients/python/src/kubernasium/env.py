@@ -54,14 +54,14 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
         Args:
             env_id: its id at the server.
             render_mode: `"ansi"`, `"rgb_array"` or None.
-            url: where the server is; by default KUBERNASIUM_URL or the bundled server. Of several one is taken, and
-                the others take over.
+            url: where the server is; by default KUBERNASIUM_URL or the bundled server. Of several one is selected; the
+                others take over if it fails.
             timeout: seconds to wait for each reply, or None to wait without end.
-            reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
+            reconnect: seconds for which to reconnect after a lost connection, without losing state; 0: never.
             max_episode_steps: time limit in place of the environment's.
-            env_error: whether the failure of the environment ends its episode, as truncated, and raises nothing. The
-                message is in the infos as `env_error`, and another environment takes its place.
-            obs_keys: the parts of Dict observations to send; None is all.
+            env_error: whether a failure of the environment truncates its episode instead of raising an exception. The
+                message is in the infos as `env_error`, and a new environment replaces the failed one.
+            obs_keys: the parts of Dict observations to send; None: all.
             **options: the environment's options.
 
         Raises:
@@ -127,8 +127,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
 
         Args:
             action: an action; or
-            policy: one of `vector.spec["baselines"]`, or `"random"`. It may choose more than its
-                action says.
+            policy: one of `vector.spec["baselines"]`, or `"random"`. It may do more than its action expresses.
             seed: restarts the stream of random actions.
 
         Returns:
@@ -196,7 +195,7 @@ class Env(AtServer, gymnasium.Env[Any, Any]):
     def restore(self, snapshot: int) -> tuple[Any, dict[str, Any]]:
         """Returns the environment to the state of a snapshot, which is kept.
 
-        From there equal actions lead to equal results, to the last bit. The state of wrappers
+        From there equal actions lead to equal results, bit for bit. The state of wrappers
         around the environment, such as Gymnasium's TimeLimit, is not restored.
 
         Returns:

@@ -109,7 +109,7 @@ class FailedPreconditionError(KubernasiumError):
 
 
 class ResetNeededError(FailedPreconditionError, _gym.ResetNeeded):
-    """`step` or `render` before `reset`, or after an episode's end that nothing reset."""
+    """`step` or `render` before `reset`, or after an episode's end without a reset."""
 
 
 class UnknownBaselineError(NotFoundError):
@@ -153,7 +153,7 @@ class ServerFaultError(KubernasiumError):
 
 
 class UnavailableError(KubernasiumError, ConnectionError):
-    """The server is stopping: UNAVAILABLE, or CANCELLED where this client has cancelled nothing."""
+    """The server is stopping: UNAVAILABLE, or CANCELLED although this client has not cancelled anything."""
 
 
 class UnauthenticatedError(KubernasiumError, PermissionError):
@@ -161,7 +161,7 @@ class UnauthenticatedError(KubernasiumError, PermissionError):
 
 
 class ConnectionLostError(KubernasiumError, ConnectionError):
-    """The connection ended, or can no longer be used. `reset` of an environment connects again."""
+    """The connection ended, or can no longer be used. `reset` of an environment reconnects."""
 
 
 class ReplyTimeoutError(ConnectionLostError, TimeoutError):
@@ -169,7 +169,7 @@ class ReplyTimeoutError(ConnectionLostError, TimeoutError):
 
 
 class ForkedError(KubernasiumError, RuntimeError):
-    """An environment of the process that this one was forked from."""
+    """An environment of the parent process from which this one was forked."""
 
 
 class NotCopiedError(KubernasiumError, TypeError):
@@ -177,7 +177,7 @@ class NotCopiedError(KubernasiumError, TypeError):
 
 
 class ProtocolError(KubernasiumError):
-    """The server broke the protocol."""
+    """The server violated the protocol."""
 
 
 class ClosedError(KubernasiumError, _gym.ClosedEnvironmentError):

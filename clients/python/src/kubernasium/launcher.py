@@ -48,7 +48,7 @@ _MISSING = f"""this installation of kubernasium holds no server. Either
 
 
 def bundled_program() -> Path | None:
-    """Returns the path of the program in the package, or None where the package was built without it."""
+    """Returns the path of the program in the package, or None if the package was built without it."""
     path = Path(__file__).parent / "bin" / (PROGRAM + (".exe" if sys.platform == "win32" else ""))
     return path if path.exists() else None
 
@@ -71,8 +71,7 @@ def find_control_plane(environment: MutableMapping[str, str]) -> None:
 def find_server() -> Path:
     """Returns the path of the program that serves; `server_command` has its arguments.
 
-    It is the one that KUBERNASIUM_SERVER names, or else the one in the package, or else
-    `kubernasium-server` on the PATH.
+    It is the one in KUBERNASIUM_SERVER, otherwise the one in the package, otherwise `kubernasium-server` on the PATH.
 
     Raises:
         ServerStartError: there is none; the message says how to get one.
@@ -106,8 +105,8 @@ def server_command(program: str | os.PathLike[str] | None = None) -> list[str]:
 class Server:
     """A server process for this process, on a unix socket in a private folder.
 
-    Where Python has no unix sockets, as on Windows, the server listens on loopback and demands a token, which is
-    that of KUBERNASIUM_TOKEN or drawn.
+    Where Python has no unix sockets, as on Windows, the server listens on loopback and requires a token:
+    KUBERNASIUM_TOKEN or a random one.
 
     The server's standard input is a pipe from this process. When the pipe closes, also
     because this process was killed, the server stops.
@@ -214,7 +213,7 @@ class Server:
         return "\n".join(text.strip().splitlines()[-lines:])
 
     def post_mortem(self, patience: float = 1.0) -> str:
-        """Returns how the server ended and the last lines of its log; "" if it runs.
+        """Returns how the server ended and the last lines of its log; "" if it is running.
 
         Args:
             patience: seconds to wait for the end of a server whose connections just broke.
@@ -301,7 +300,7 @@ def default_server() -> Server:
 
 
 def urls_of(url: str | Sequence[str] | None) -> list[str]:
-    """Returns the URLs of servers: those given, or else those of KUBERNASIUM_URL; none is the bundled server."""
+    """Returns the URLs of servers: the given ones or those of KUBERNASIUM_URL; none means the bundled server."""
     url = url or os.environ.get("KUBERNASIUM_URL") or None
     return [] if url is None else several(url)
 
@@ -317,12 +316,12 @@ def open_connection(
 
     Args:
         url: where the server is; by default the environment variable KUBERNASIUM_URL, and
-            without it the bundled server, which is started if need be. Of several servers one is taken, and the
-            others take over when it does not answer any more.
-        first: which of several to begin with.
+            without it the bundled server, which is started if necessary. Of several servers one is selected; the others
+            take over if it no longer answers.
+        first: index of the server to try first.
         timeout: seconds to wait for each reply, or None to wait without end.
-        reconnect: seconds for which to connect again after a loss, as `protocol.connect` says. The bundled server is
-            started again if it has died.
+        reconnect: seconds for which to reconnect after a lost connection, as in `protocol.connect`. The bundled server
+            is restarted if it has died.
     """
     urls = urls_of(url)
     if not urls:

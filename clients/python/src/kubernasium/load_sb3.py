@@ -1,4 +1,4 @@
-"""Loads models that the native trainer has learned into Stable-Baselines3.
+"""Loads models of the native trainer into Stable-Baselines3.
 
 From Python, to play, to evaluate, or to train on with Stable-Baselines3:
 
@@ -17,9 +17,9 @@ Nothing in the file is executed.
 
 Where Stable-Baselines3's own policies can express a network, the model has one of them. Others
 have a policy of `kubernasium.sb3_policies`: policies over nodes and graphs, layer norms, dueling
-heads. Models of ppo_lstm become sb3-contrib's RecurrentPPO. Statistics of observations become a
-part of the model, which so needs no VecNormalize and leaves them as they are in a further
-training. A model of REINFORCE becomes an A2C, which has the same network.
+heads. Models of ppo_lstm become sb3-contrib's RecurrentPPO. Statistics of observations become part of the model, which
+needs no VecNormalize and does not update them in further training. A model of REINFORCE becomes an A2C, which has the
+same network.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class LinearSchedule:
         self.initial = initial
 
     def __call__(self, progress_remaining: float) -> float:
-        """Returns the value when progress_remaining of the training, from 1 to 0, is to come."""
+        """Returns the value with progress_remaining of the training left, from 1 to 0."""
         return self.initial * progress_remaining
 
 
@@ -89,8 +89,8 @@ def load(path: str | Path, env: Any = None, device: str = "cpu", **kwargs: Any) 
         **kwargs: hyperparameters in place of the file's.
 
     Returns:
-        The model, whose policy takes the actions of the native one. Action masks are the caller's,
-        as everywhere in Stable-Baselines3.
+        The model, whose policy takes the same actions as the native one. The caller applies action masks, as everywhere
+        in Stable-Baselines3.
 
     Raises:
         ModelError: the file is damaged or has what Stable-Baselines3 cannot express; the
@@ -126,7 +126,7 @@ def load(path: str | Path, env: Any = None, device: str = "cpu", **kwargs: Any) 
 
 
 def _shapes(space: spaces.Space) -> Any:
-    """Returns what two spaces must have in common for one network."""
+    """Returns the properties of a space on which a network depends."""
     return {key: part.shape for key, part in space.items()} if isinstance(space, spaces.Dict) else space.shape
 
 

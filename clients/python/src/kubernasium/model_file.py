@@ -20,7 +20,7 @@ _DTYPES = {
 
 
 class ModelError(KubernasiumError):
-    """A file is no model, is damaged, or has what its reader cannot express."""
+    """A file is not a model, is damaged, or contains parts that its reader does not support."""
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -36,8 +36,8 @@ _FEW = 32  # actions up to which a loop of Python is faster than NumPy
 class Policy:
     """A trained model.
 
-    One observation of the environment gives one action, and a batch of N a batch of N. Use a policy in one
-    thread at a time, since it keeps its results in memory of its own; policies are independent.
+    One observation of the environment gives one action, and a batch of N a batch of N. A policy is not thread-safe,
+    since it reuses memory for its results; different policies are independent.
 
     Attributes:
         meta: what the file says of the model, such as "algo", "env" and "env_kwargs".
@@ -138,8 +138,9 @@ class Policy:
 
         Args:
             observation: an observation, or a batch of N.
-            state: what the call before returned; None starts with zeros.
-            episode_start: of a recurrent policy, bool of shape (N,): where the state before is not used.
+            state: the state that the previous call returned; None starts with zeros.
+            episode_start: of a recurrent policy, bool of shape (N,): True where an episode starts, and the state is
+            ignored.
             deterministic: take the most probable action; else draw one. The values of DQN and CQL have no
                 distribution: their policies take the best action in both cases, as SB3's DQNPolicy does.
             action_masks: as mask of a call.

@@ -1,7 +1,7 @@
 """Registration of the environments with Gymnasium.
 
-The package carries the list of the bundled server's environments, so that importing it starts
-no server. `register` adds those of another server.
+The package contains the list of the bundled server's environments, so importing it starts no server. `register` adds
+those of another server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CATALOG_KEYS = ("id", "max_episode_steps", "nondeterministic", "reward_threshold
 
 
 def catalog() -> list[dict[str, Any]]:
-    """Returns what the package knows of the bundled server's environments, by ascending id."""
+    """Returns the list of the bundled server's environments, by ascending id."""
     text = resources.files("kubernasium").joinpath(CATALOG).read_text(encoding="utf-8")
     specs: list[dict[str, Any]] = json.loads(text)
     return specs

@@ -52,11 +52,11 @@ def configure(
     reconnect: float = RECONNECT,
     **kwargs: Any,
 ) -> AlgorithmConfig:
-    """Sets the environments of an algorithm, so that it outlives lost servers.
+    """Sets the environments of an algorithm, so that it survives lost servers.
 
-    A runner that loses its server connects to it again, or to another of several, and resumes. If that takes longer
-    than `reconnect`, it makes its environments again and drops their episodes; if a runner itself dies, Ray starts it
-    again after a second. By default, RLlib ends the sampling of a runner whose environment fails.
+    A runner that loses its server reconnects to it, or to another of several, and resumes. If that takes longer than
+    `reconnect`, it makes new environments and drops the episodes; if a runner itself dies, Ray restarts it after a
+    second. By default, RLlib stops sampling in a runner whose environment fails.
 
     Args:
         config: of PPO or DQN; other algorithms without masks.
@@ -97,7 +97,7 @@ def configure(
 
 
 class RunnerEnv(VectorEnv):
-    """The vector of an env runner, with what RLlib's connectors and infos would cost for each row done for all at once.
+    """The vector of an env runner. It does for all rows at once what RLlib's connectors and infos would do row by row.
 
     Its observations are flat, or Dicts of `observations`, flat, and `action_mask`. Its infos have few diagnostics, for
     RLlib makes a dict of them for each row.
@@ -212,7 +212,7 @@ def register(env_id: str) -> str:
 
 
 class MaskedPPOModule(DefaultPPOTorchRLModule):
-    """PPO's default module, which gives a masked action the least probability there is.
+    """PPO's default module, which gives masked actions the least possible probability.
 
     It is for observations of `make`, and for Discrete and MultiDiscrete actions.
     """

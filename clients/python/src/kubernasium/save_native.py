@@ -12,8 +12,8 @@ From a shell, with a zip file of Stable-Baselines3:
     trainer eval --model model.safetensors --episodes 100
 
 PPO, A2C and DQN with an MlpPolicy or a MultiInputPolicy are written, and RecurrentPPO with an
-MlpLstmPolicy or a MultiInputLstmPolicy; statistics of VecNormalize go along (`--vec-normalize
-vecnormalize.pkl`). A model that `kubernasium.load_sb3` made converts back. Zip and pickle files
+MlpLstmPolicy or a MultiInputLstmPolicy; statistics of VecNormalize are included (`--vec-normalize vecnormalize.pkl`). A
+model that `kubernasium.load_sb3` made converts back. Zip and pickle files
 of Stable-Baselines3 can run code when they are read: take only those that you trust.
 """
 
@@ -84,7 +84,7 @@ def save(
         model: PPO, A2C, DQN or RecurrentPPO.
         path: of the file.
         env: id of the environment that the model is for.
-        vec_normalize: statistics to go along; by default those of the model's own environment.
+        vec_normalize: statistics to include; by default those of the model's own environment.
         **env_kwargs: options of the environment.
 
     Raises:

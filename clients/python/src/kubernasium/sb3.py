@@ -64,12 +64,13 @@ class VecEnv(AtServer, vec_env.VecEnv):
                 over several URLs, or the servers behind `k8s+dns://name:port`, with the results of one server.
             weights: relative speeds of several servers; None measures them.
             timeout: seconds to wait for each reply, or None to wait without end.
-            reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
+            reconnect: seconds for which to reconnect after a lost connection, without losing state; 0: never.
             max_episode_steps: time limit in place of the environment's.
             threads: for the server to step with; it changes no result.
-            env_error: whether the failure of an environment ends its episode, as truncated, and no call. Its message
-                is in the row's info as `env_error`, and another environment takes its place.
-            obs_keys: the parts of Dict observations to send; None is all.
+            env_error: whether a failure of an environment truncates its episode instead of raising an exception. Its
+            message
+                is in the row's info as `env_error`, and a new environment replaces the failed one.
+            obs_keys: the parts of Dict observations to send; None: all.
             **options: the environment's options.
         """
         self._session = Session(
@@ -221,7 +222,7 @@ class VecEnv(AtServer, vec_env.VecEnv):
         return [self._attributes[attr_name] for _ in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Is refused: the environments are at the server."""
+        """Raises an error: the environments are at the server."""
         raise AttributeError(f"cannot set {attr_name!r} of environments at a server")
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: VecEnvIndices = None) -> list[bool]:

@@ -1,4 +1,4 @@
-"""The common part of `Env`, `VectorEnv` and the VecEnv of `sb3`: a vector at a server, made again if it is lost."""
+"""The common part of `Env`, `VectorEnv` and the VecEnv of `sb3`: a vector at a server, remade if it is lost."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ class Session:
             raise
 
     def _costly(self) -> bool:
-        """Reports whether environments are not made only to measure, such as those on an API server."""
+        """Reports whether environments are too costly to make for a measurement, such as those on an API server."""
         spec = gymnasium.registry.get(self._env_id)
         return spec is not None and spec.nondeterministic
 
     def _spread(self, urls: list[str]) -> AnyVector:
-        """Makes a part on each server, as many environments as it is fast."""
+        """Makes a part on each server, with environments in proportion to its speed."""
         servers, n = resolve(urls), self._num_envs
         if self._weights is not None:
             weights = list(self._weights)

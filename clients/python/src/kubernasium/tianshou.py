@@ -52,7 +52,7 @@ class MaskedActor(AbstractDiscreteActor):
 
 
 class Unmasked(nn.Module):
-    """A network that is given the observation without its mask, such as a critic."""
+    """A network that receives the observation without its mask, such as a critic."""
 
     def __init__(self, network: nn.Module) -> None:
         """Wraps network."""

@@ -62,12 +62,13 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
                 over several URLs, or the servers behind `k8s+dns://name:port`, with the results of one server.
             weights: relative speeds of several servers; None measures them.
             timeout: seconds to wait for each reply, or None to wait without end.
-            reconnect: seconds for which to connect again after a loss, with nothing lost; 0 is never.
+            reconnect: seconds for which to reconnect after a lost connection, without losing state; 0: never.
             max_episode_steps: time limit in place of the environment's; -1 is none.
             threads: for the server to step with; it changes no result.
-            env_error: whether the failure of an environment ends its episode, as truncated, and no call. Its message
-                is in the infos as `env_error`, and another environment takes its place.
-            obs_keys: the parts of Dict observations to send; None is all.
+            env_error: whether a failure of an environment truncates its episode instead of raising an exception. Its
+            message
+                is in the infos as `env_error`, and a new environment replaces the failed one.
+            obs_keys: the parts of Dict observations to send; None: all.
             **options: the environment's options.
 
         Raises:
@@ -137,8 +138,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
 
         Args:
             actions: a batch of the action space; or
-            policy: one of `vector.spec["baselines"]`, or `"random"`. It may choose more than its
-                actions say.
+            policy: one of `vector.spec["baselines"]`, or `"random"`. It may do more than its actions express.
             seed: restarts the stream of random actions.
 
         Returns:
@@ -177,7 +177,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         return self.vector.policy(name, seed=seed)
 
     def step_wait(self, timeout: float | None = None) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Returns what the last `step_async` led to.
+        """Returns the results of the last `step_async`.
 
         Args:
             timeout: seconds after which to raise TimeoutError; the step still runs then, and
@@ -186,10 +186,10 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         return self._batches.stepped(self.vector.step_wait(timeout))
 
     def send(self, actions: Any, env_ids: Sequence[int] | np.ndarray | None = None) -> None:
-        """Begins a step in some environments, and returns at once; `recv` returns the results.
+        """Starts a step in some environments, and returns at once; `recv` returns the results.
 
-        Environments whose steps take long then delay no others. Each takes the same steps as by `step`. Until all
-        are received, calls other than `send` and `recv` raise PendingStepError.
+        Slow environments then do not delay others. Each environment takes the same steps as with `step`. Until all
+        results are received, calls other than `send` and `recv` raise PendingStepError.
 
         Args:
             actions: a batch of k actions; row j is for environment env_ids[j].
@@ -210,7 +210,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
 
         Args:
             k: how many to wait for; if fewer are pending, all of them.
-            most: how many to return at most, if more have ended; by default k.
+            most: how many to return at most if more have ended; by default k.
             timeout: seconds after which to return the steps that have ended, of which there may be none.
 
         Returns:
@@ -280,7 +280,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
     def restore(self, snapshot: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Returns all environments to the state of a snapshot, which is kept.
 
-        From there equal actions lead to equal results, to the last bit. The state of wrappers
+        From there equal actions lead to equal results, bit for bit. The state of wrappers
         around the environments is not restored.
 
         Returns:
@@ -353,7 +353,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             A result for each environment.
 
         Raises:
-            AttributeError: environments at a server have nothing of that name.
+            AttributeError: environments at a server have no attribute of that name.
         """
         if name == "policy":  # one request for all
             actions = self.vector.policy(*args, **kwargs)
@@ -369,7 +369,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         """Sets an attribute of each environment, which `call` and `get_attr` return.
 
         Args:
-            name: its name, which must be none that environments have. Options are fixed by `make_vec`.
+            name: its name, which must not be an attribute of environments. Options are fixed by `make_vec`.
             values: a list or tuple with a value for each environment, or one value for all.
 
         Raises:

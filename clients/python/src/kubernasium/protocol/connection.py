@@ -58,8 +58,8 @@ _FIRST_ID = 1 << 32
 class Connection:
     """A session. Its environments live as long as it does.
 
-    A connection is used by one thread at a time; it is a context manager. One that knows how to dial again survives
-    cut wires, and rebuilds deterministic environments at a server that was started anew (`resume.py`).
+    Only one thread at a time may use a connection; it is a context manager. If it can dial again, it survives lost
+    connections, and rebuilds deterministic environments at a restarted server (`resume.py`).
 
     Attributes:
         server: name and version of the server.
@@ -70,13 +70,13 @@ class Connection:
         draining: whether the server has said that it stops.
         local: whether the server is on this machine, so that both see the same files.
         remedy: what to do when the connection is lost, for messages.
-        post_mortem: returns why the server does not answer any more, for messages; "" if it runs.
+        post_mortem: returns why the server no longer answers, for messages; "" if it is running.
     """
 
     def __init__(
         self, transport: Transport, *, local: bool = False, dial: Dial | None = None, reconnect: float = 0.0
     ) -> None:
-        """Says hello over a connected transport, which the connection closes at its end.
+        """Sends hello over a connected transport, which the connection closes when it ends.
 
         Args:
             transport: the connected transport.
@@ -121,7 +121,7 @@ class Connection:
         return {"ver": list(VERSION), "client": CLIENT, "caps": caps or None}
 
     def welcomed(self, welcome: dict[str, Any]) -> None:
-        """Takes in the reply to a hello."""
+        """Processes the reply to a hello."""
         self.server = str(welcome.get("server", ""))
         self.sid = str(welcome.get("sid", ""))
         self.version: tuple[int, ...] = tuple(welcome.get("ver", VERSION))
@@ -141,7 +141,7 @@ class Connection:
             **fields: its other fields; None means absent.
 
         Raises:
-            KubernasiumError: the server refused it, or the connection is lost.
+            KubernasiumError: the server rejected it, or the connection is lost.
         """
         with self.lock:
             rid = self.next_id()

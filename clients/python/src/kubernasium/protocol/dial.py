@@ -35,14 +35,14 @@ def connect(
         url: `unix:/path/to/socket`, `ws://host:port` or `wss://host:port`. With `?compress=zstd` at its end long
             frames are compressed, for slow links, if the server can do that; it needs `kubernasium[zstd]`.
             `k8s+dns://name:port` is one of the servers behind a host name, such as a headless Service of Kubernetes;
-            the others take over when it does not answer any more. So it is with several URLs.
+            the others take over if it no longer answers, as with several URLs.
         token: bearer token of a WebSocket server; by default the environment variable
             KUBERNASIUM_TOKEN.
         timeout: seconds to wait for each reply, or None to wait without end. After a timeout
             the connection is closed.
-        reconnect: seconds for which to connect again after the connection was lost. The session is resumed then, or its
-            deterministic environments are rebuilt at a server that was started anew; no request is carried out
-            twice. 0 or less: a lost connection is an error at once.
+        reconnect: seconds for which to reconnect after the connection was lost. Then the session is resumed, or its
+            deterministic environments are rebuilt at a restarted server; no request is executed twice. 0 or less: a
+            lost connection is an error at once.
 
     Raises:
         ConnectionLostError: nobody answers there.

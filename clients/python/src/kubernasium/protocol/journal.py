@@ -1,7 +1,7 @@
-"""The requests that lead to the present state of a session's environments, to rebuild them at a server started anew.
+"""The requests that lead to the present state of a session's environments, to rebuild them at a restarted server.
 
-Equal requests give equal replies, so a new session that carries out the journal has the same environments, to
-the last bit (section 6.16 of the protocol). A checksum of the replies shows where that does not hold.
+Equal requests give equal replies, so a new session that replays the journal has the same environments, bit for bit
+(section 6.16 of the protocol). Checksums of the replies detect exceptions.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _ACCEPTED = 1
 
 
 class CannotRebuildError(ConnectionLostError):
-    """The server was started anew, and the environments cannot become there what they were."""
+    """The server was restarted, and the environments cannot be rebuilt there."""
 
 
 class Entry(NamedTuple):
-    """A request to carry out again."""
+    """A request to replay."""
 
     rid: int
     frame: bytes

@@ -1,4 +1,4 @@
-"""Replies of parts of a vector as one reply, whose rows are those of the parts one after another."""
+"""Combines replies of parts of a vector into one reply, with the rows of the parts one after another."""
 
 from __future__ import annotations
 

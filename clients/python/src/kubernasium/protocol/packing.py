@@ -17,7 +17,7 @@ _SMALLEST = 512  # bytes from which a frame is worth compressing
 
 
 class Packer:
-    """Compresses frames and restores them."""
+    """Compresses and decompresses frames."""
 
     def __init__(self) -> None:
         """Loads the library.
@@ -41,7 +41,7 @@ class Packer:
         return packed if len(packed) < len(frame) else frame
 
     def unpack(self, frame: bytes | bytearray | memoryview) -> bytes | None:
-        """Restores a compressed frame; None if it is not compressed.
+        """Decompresses a frame; None if it is not compressed.
 
         Raises:
             ProtocolError: it cannot be read, or is too large.

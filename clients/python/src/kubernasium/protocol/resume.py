@@ -1,6 +1,6 @@
-"""Connecting again: a session is resumed at its server, or rebuilt at one that was started anew.
+"""Reconnects: a session is resumed at its server, or rebuilt at a restarted one.
 
-The server carries out no request twice (section 6.16 of the protocol). A session over WebSocket outlives its
+The server executes no request twice (section 6.16 of the protocol). A session over WebSocket outlives its
 connection for a lease. One over a unix socket ends with its connection, because only the end of the server cuts such a
 socket; it is always rebuilt.
 """
@@ -53,7 +53,7 @@ def ends(error: KubernasiumError) -> bool:
 
 
 class Resumption:
-    """Connects a session again."""
+    """Reconnects a session."""
 
     def __init__(self, connection: Connection, dial: Dial, reconnect: float) -> None:
         """Prepares for losses.
@@ -142,7 +142,7 @@ class Resumption:
         return self._hello()
 
     def _hello(self) -> int:
-        """Says hello, and returns the id of the last request that the session has carried out."""
+        """Sends hello, and returns the id of the last request that the session has executed."""
         connection = self._connection
         fields = connection.hello()
         if connection.token:
@@ -183,7 +183,7 @@ class Resumption:
                 raise ProtocolError(f"a reply with id {frame['id']!r}, want {rid}")
 
     def _rebuild(self, done: int) -> None:
-        """Repeats the requests of the journal after id done, so that the environments become what they were."""
+        """Replays the requests of the journal after id done, which restores the environments."""
         connection = self._connection
         assert connection.journal is not None
         for entry in connection.journal.entries():

@@ -27,11 +27,11 @@ class SendRecv:
     _interrupted = 0  # id of a recv that was interrupted, whose reply may hold rows
 
     def send(self, actions: Any, rows: Sequence[int] | np.ndarray | None = None) -> None:
-        """Begins a step in each of rows, and returns at once.
+        """Starts a step in each of rows, and returns at once.
 
         Each environment takes the same steps as by `step`. Until all are received, calls other than `send`, `recv`,
-        `stats` and `close` raise PendingStepError. A session stepped this way is resumed after a cut wire, but
-        rebuilt at a server that was started anew only after the next reset of all environments with seeds.
+        `stats` and `close` raise PendingStepError. After a lost connection such a session is resumed, but it can be
+        rebuilt at a restarted server only after the next reset of all environments with seeds.
 
         Args:
             actions: a batch of k actions; row j is for environment rows[j].

@@ -56,7 +56,7 @@ class Sessions:
 class Spread:
     """n environments of one kind on several servers, which step at the same time: a `Vector` for its users.
 
-    Row i is environment i with the seeds of row i, so replies equal those of one server, to the last bit. Two things
+    Row i is environment i with the seeds of row i, so replies equal those of one server, bit for bit. Two things
     differ: the baseline `"random"` draws for each server by itself, and `send`, `recv` and `rollout` are not there.
     After an interrupt, such as Ctrl-C's, and after an error of a single server, all rows must be reset.
 
@@ -236,7 +236,7 @@ class Spread:
         return joined([part.policy(name, seed=None if seed is None else seed + low) for part, low, _ in self._spans()])
 
     def rollout(self, *args: Any, **kwargs: Any) -> Reply:
-        """Is refused: servers would stop after different numbers of steps."""
+        """Raises an error: servers would stop after different numbers of steps."""
         raise UnimplementedError("rollout of a vector on several servers; call step(policy=name), or give one URL")
 
     def send(self, *args: Any, **kwargs: Any) -> None:

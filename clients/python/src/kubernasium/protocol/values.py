@@ -1,4 +1,4 @@
-"""What users give to a vector, as the protocol has it: options, batches of actions."""
+"""Converts what users pass to a vector to the form of the protocol: options, batches of actions."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Vector(SendRecv):
             autoreset: see above.
             max_episode_steps: time limit in place of the environment's.
             threads: for the server to step with; it changes no result.
-            env_error: whether the failure of an environment ends its episode, and no request.
+            env_error: whether a failure of an environment ends its episode instead of the request.
             obs_keys: parts of a Dict that observations are to have; None is all.
 
         Raises:
@@ -364,7 +364,7 @@ class Vector(SendRecv):
     def restore(self, snapshot: int) -> dict[str, Any]:
         """Returns all environments to the state of a snapshot, which is kept.
 
-        From there equal actions lead to equal replies, to the last bit. Baselines start over.
+        From there equal actions lead to equal replies, bit for bit. Baselines start over.
 
         Returns:
             The fields of the last batch then, without `fin` and `ep`, and `run`: `r` and `l` of
