@@ -40,11 +40,11 @@ type Cluster struct {
 	podNames []string // in the API, by index
 	named    int      // names assigned so far
 
-	tasks     []task
-	last      map[key]int   // the last task of each object
-	touched   map[key]int32 // indices of objects with a changed prediction
-	refusedMu sync.Mutex
-	refused   []int32 // pods that the API server could not resize in place
+	tasks         []task
+	last          map[key]int   // the last task of each object
+	touched       map[key]int32 // indices of objects with a changed prediction
+	unresizableMu sync.Mutex
+	unresizable   []int32 // pods that the API server could not resize in place
 }
 
 var _ cluster.Cluster = (*Cluster)(nil)

@@ -148,12 +148,12 @@ func TestBindConflict(t *testing.T) {
 
 // network is a connection whose watches can be cut and answered for, and that counts refusals.
 type network struct {
-	next    http.RoundTripper
-	mu      sync.Mutex
-	open    []*cutter
-	expired atomic.Int64 // how many of the next watches are answered with 410 Gone
-	refused atomic.Int64 // answers 429
-	token   string       // in place of the kubeconfig's
+	next        http.RoundTripper
+	mu          sync.Mutex
+	open        []*cutter
+	expired     atomic.Int64 // how many of the next watches are answered with 410 Gone
+	unresizable atomic.Int64 // answers 429
+	token       string       // in place of the kubeconfig's
 }
 
 type cutter struct {
@@ -183,7 +183,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusTooManyRequests {
-		n.refused.Add(1)
+		n.unresizable.Add(1)
 	}
 	if watch {
 		c := &cutter{ReadCloser: resp.Body}
@@ -287,10 +287,10 @@ func TestThrottled(t *testing.T) {
 	if d := cluster.Diff(want.State(), c.State()); d != "" {
 		t.Errorf("throttled (-sim +kwok):\n%s", d)
 	}
-	if n.refused.Load() == 0 {
+	if n.unresizable.Load() == 0 {
 		t.Error("the API server refused nothing: the test did not throttle")
 	}
-	t.Logf("%d requests were refused", n.refused.Load())
+	t.Logf("%d requests were refused", n.unresizable.Load())
 }
 
 // serviceAccount returns the token of a new service account: an API server never throttles those

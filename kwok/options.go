@@ -31,8 +31,8 @@ const KubeconfigVariable = "KUBERNASIUM_KUBECONFIG"
 
 // Options select the control plane. Each twin has them.
 type Options struct {
-	Kubeconfig     string `opt:"kubeconfig,file" doc:"file that says how to reach the control plane; empty takes that of KUBERNASIUM_KUBECONFIG, or in a pod its service account"`
-	AllowRealNodes bool   `opt:"allow_real_nodes" doc:"use a control plane that has nodes which are not KWOK's"`
+	Kubeconfig     string `opt:"kubeconfig,file" doc:"kubeconfig file of the control plane; empty: that of KUBERNASIUM_KUBECONFIG, or in a pod its service account"`
+	AllowRealNodes bool   `opt:"allow_real_nodes" doc:"use a control plane with nodes that KWOK does not manage"`
 }
 
 // nodeAnnotation marks the nodes that KWOK manages.
@@ -130,7 +130,7 @@ func tune(rc *rest.Config) {
 	rc.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	rc.UserAgent = "kubernasium"
 	rc.WarningHandler = rest.NoWarnings{}
-	rc.Wrap(func(next http.RoundTripper) http.RoundTripper { return patient{next} })
+	rc.Wrap(func(next http.RoundTripper) http.RoundTripper { return retryTransport{next} })
 }
 
 const (
@@ -138,12 +138,12 @@ const (
 	lastPause  = time.Second
 )
 
-// patient retries requests that the API server rejects with 429, until their context ends. client-go gives up
+// retryTransport retries requests that the API server rejects with 429, until their context ends. client-go gives up
 // after ten retries at intervals of a second. If many requests return together, some of them are rejected each
 // time.
-type patient struct{ next http.RoundTripper }
+type retryTransport struct{ next http.RoundTripper }
 
-func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p retryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		resp, err := p.next.RoundTrip(r)
 		if err != nil || resp.StatusCode != http.StatusTooManyRequests || r.Body != nil && r.GetBody == nil {

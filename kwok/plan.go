@@ -206,33 +206,33 @@ func (c *Cluster) resize(i int32) {
 		case err == nil:
 			return p.ResourceVersion, nil
 		case apierrors.IsInvalid(err) || apierrors.IsForbidden(err):
-			c.refuse(i)
+			c.recordUnresizable(i)
 			return "", nil
 		}
 		return "", err
 	})
 }
 
-// refuse records that pod i cannot be resized in place.
-func (c *Cluster) refuse(i int32) {
-	c.refusedMu.Lock()
-	defer c.refusedMu.Unlock()
-	c.refused = append(c.refused, i)
+// recordUnresizable records that pod i cannot be resized in place.
+func (c *Cluster) recordUnresizable(i int32) {
+	c.unresizableMu.Lock()
+	defer c.unresizableMu.Unlock()
+	c.unresizable = append(c.unresizable, i)
 }
 
 // recreate plans to replace the pods that could not be resized in place by new ones with the same state on the
 // same nodes. It reports whether there are any.
 func (c *Cluster) recreate() bool {
 	any := false
-	slices.Sort(c.refused)
-	for _, i := range slices.Compact(c.refused) {
+	slices.Sort(c.unresizable)
+	for _, i := range slices.Compact(c.unresizable) {
 		if c.wantPod(i) != nil {
 			c.deletePod(i)
 			c.createPod(i)
 			any = true
 		}
 	}
-	c.refused = c.refused[:0]
+	c.unresizable = c.unresizable[:0]
 	return any
 }
 
@@ -265,7 +265,7 @@ func (c *Cluster) carryOut(ctx context.Context) error {
 		err = fmt.Errorf("kwok: %w", ctx.Err())
 	}
 	clear(c.touched)
-	c.refused = c.refused[:0]
+	c.unresizable = c.unresizable[:0]
 	c.broken = err
 	return err
 }

@@ -200,7 +200,7 @@ func (v *view) until(ctx context.Context, patience time.Duration, met func() (bo
 		case !down:
 			blind = nil
 		case blind == nil:
-			blind = time.After(blindness)
+			blind = time.After(unwatchedLimit)
 		}
 		select {
 		case <-changed:
@@ -214,8 +214,8 @@ func (v *view) until(ctx context.Context, patience time.Duration, met func() (bo
 	}
 }
 
-// blindness is how long the watches may fail before a wait ends.
-const blindness = 3 * time.Second
+// unwatchedLimit is how long the watches may fail before a wait ends.
+const unwatchedLimit = 3 * time.Second
 
 // differing returns the number of objects that do not match their expected records.
 func (v *view) differing() int {

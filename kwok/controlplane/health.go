@@ -16,7 +16,7 @@ func newHealth() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask a running control plane whether it is ready; exits with 1 if not",
+		Short: "Check whether a running control plane is ready; exit with 1 if not",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rc, err := clientcmd.BuildConfigFromFlags(server, kubeconfig)
@@ -37,7 +37,7 @@ func newHealth() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "file that the control plane wrote")
 	f.StringVar(&server, "server", "", "URL of the API server, instead of the kubeconfig's")
-	f.DurationVar(&timeout, "timeout", 5*time.Second, "time for the answer")
+	f.DurationVar(&timeout, "timeout", 5*time.Second, "timeout of the check")
 	_ = cmd.MarkFlagRequired("kubeconfig") // fails only for an unknown flag
 	return cmd
 }

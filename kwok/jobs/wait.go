@@ -79,17 +79,17 @@ func (s *Space) Gone(ctx context.Context, names ...string) error {
 	})
 }
 
-// probeEvery is the interval at which a wait checks that the API server exists; it gives up after maxProbes
+// probeInterval is the interval at which a wait checks that the API server exists; it gives up after maxProbes
 // failures.
 const (
-	probeEvery = 3 * time.Second
-	maxProbes  = 2
+	probeInterval = 3 * time.Second
+	maxProbes     = 2
 )
 
 // Wait calls met after every change, until met reports nothing missing or returns an error. Wait fails with
 // ErrTimeout after Patience, and with [cluster.ErrUnavailable] when the API server is gone.
 func (s *Space) Wait(ctx context.Context, met func() (missing string, err error)) error {
-	timer, ticker := time.NewTimer(s.Patience), time.NewTicker(probeEvery)
+	timer, ticker := time.NewTimer(s.Patience), time.NewTicker(probeInterval)
 	defer timer.Stop()
 	defer ticker.Stop()
 	for probes := 0; ; {

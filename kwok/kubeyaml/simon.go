@@ -26,8 +26,8 @@ var simonPlugins = map[string]string{
 	"GpuPackingScore": "GpuPacking", "BestFitScore": "BestFit", "FGDScore": "FGD",
 }
 
-// simonRefused lists Simon's other plugins, which its configurations disable.
-var simonRefused = []string{
+// simonDisabled lists Simon's other plugins, which its configurations disable.
+var simonDisabled = []string{
 	"GpuFragScore", "GpuFragBellmanScore", "GpuFragSimScore", "GpuShareFragScore", "GpuShareFragExtendScore",
 	"GpuShareFragExtendSimScore", "GpuShareFragLinearNormScore", "GpuShareFragSimScore", "GpuShareFragSimLinearNormScore",
 	"GpuShareFragSimTuneScore", "GpuShareFragBestFitScore", "GpuShareFragDotProductScore", "GpuShareFragL2NormRatioScore",
@@ -52,7 +52,7 @@ func addSimon(all map[string]known) {
 	for name, as := range simonPlugins {
 		all[name] = known{does: preScore | score, as: as}
 	}
-	for _, name := range simonRefused {
+	for _, name := range simonDisabled {
 		all[name] = known{refused: true}
 	}
 	all["NodeResourcesLeastAllocated"] = known{does: score, weight: kubescore.NodeResourcesFitWeight, as: "NodeResourcesFit",

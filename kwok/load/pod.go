@@ -149,7 +149,7 @@ func podHandler(l Loader) http.Handler {
 func parseTarget(q url.Values) (Target, error) {
 	ram, errRAM := strconv.ParseInt(q.Get("ram"), 10, 64)
 	cpu, errCPU := strconv.ParseInt(q.Get("cpu"), 10, 64)
-	if errRAM != nil || errCPU != nil || ram < 0 || cpu < 0 || ram > mostTarget || cpu > mostTarget {
+	if errRAM != nil || errCPU != nil || ram < 0 || cpu < 0 || ram > maxTarget || cpu > maxTarget {
 		return Target{}, fmt.Errorf("ram is %q and cpu %q, want MiB and millicores", q.Get("ram"), q.Get("cpu"))
 	}
 	return Target{RAM: ram, CPU: cpu}, nil

@@ -48,10 +48,10 @@ const (
 	// All names the workload of pods without a workload of their own.
 	All = "*"
 
-	handOver     = 3 * time.Second // timeout of a pod's reply to a target
-	mostFailures = 3               // consecutive failures after which the server drops a pod
-	mostBody     = 64 << 20        // maximum size of workloads in bytes
-	mostTarget   = 1 << 30         // maximum in MiB and millicores
+	replyTimeout = 3 * time.Second // timeout of a pod's reply to a target
+	maxFailures  = 3               // consecutive failures after which the server drops a pod
+	maxBody      = 64 << 20        // maximum size of workloads in bytes
+	maxTarget    = 1 << 30         // maximum in MiB and millicores
 	inFlight     = 32              // pods called at the same time
 )
 
@@ -100,7 +100,7 @@ func NewServer(c Config, work map[string][]Target) (*Server, error) {
 	if c.PodURL == "" {
 		c.PodURL = "http://{hostname}.vpa.svc"
 	}
-	s := &Server{config: c, client: newClient(handOver), pods: map[string]*registered{}, begun: make(chan struct{})}
+	s := &Server{config: c, client: newClient(replyTimeout), pods: map[string]*registered{}, begun: make(chan struct{})}
 	return s, s.SetWorkloads(work)
 }
 
@@ -117,8 +117,8 @@ func (s *Server) SetWorkloads(work map[string][]Target) error {
 			return fmt.Errorf("load: the workload of %q is empty", name)
 		}
 		for i, t := range all {
-			if t.RAM < 0 || t.CPU < 0 || t.RAM > mostTarget || t.CPU > mostTarget {
-				return fmt.Errorf("load: workload of %q, step %d: %d MiB and %d millicores, want 0 to %d", name, i, t.RAM, t.CPU, mostTarget)
+			if t.RAM < 0 || t.CPU < 0 || t.RAM > maxTarget || t.CPU > maxTarget {
+				return fmt.Errorf("load: workload of %q, step %d: %d MiB and %d millicores, want 0 to %d", name, i, t.RAM, t.CPU, maxTarget)
 			}
 		}
 	}
@@ -248,7 +248,7 @@ func (s *Server) sendTo(ctx context.Context, name string, t Target) error {
 		p.failures = 0
 		return nil
 	}
-	if p.failures++; (errors.Is(err, errGone) || p.failures >= mostFailures) && s.pods[name] == p {
+	if p.failures++; (errors.Is(err, errGone) || p.failures >= maxFailures) && s.pods[name] == p {
 		delete(s.pods, name)
 	}
 	return err
@@ -280,7 +280,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { reply(w, s.Status()) })
 	mux.HandleFunc("PUT /workloads", s.permitted(func(w http.ResponseWriter, r *http.Request) {
 		var work map[string][]Target
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 		d.DisallowUnknownFields()
 		err := d.Decode(&work)
 		if err == nil {

@@ -92,7 +92,6 @@ func (s *Stress) start(args []string) (*part, error) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = s.Output, s.Output
-	// A process group, so that the workers can be ended with it. On Linux it ends with this process.
 	procgroup.Lead(cmd, true)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("load: start stress-ng: %w", err)

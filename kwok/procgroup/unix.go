@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// Lead makes a command that has not started the leader of a process group. With ends, on Linux only, the leader
-// is killed when this process ends.
-func Lead(cmd *exec.Cmd, ends bool) {
+// Lead makes a command that has not started the leader of a process group. With withParent, on Linux only, the
+// leader is killed when this process ends.
+func Lead(cmd *exec.Cmd, withParent bool) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if ends {
+	if withParent {
 		endWithParent(cmd.SysProcAttr)
 	}
 }

@@ -33,9 +33,6 @@ type commandFields struct {
 	Seconds  float64       // the same duration in seconds
 }
 
-// killDelay is how long a killed process may keep its output open.
-const killDelay = 5 * time.Second
-
 // NewCommand returns a load that runs a command line in sh. The command line is a text/template with the fields
 // of [Container], .Duration and .Seconds. The command decides how long to load; it is killed after the timeout.
 // It must print one JSON object and nothing else on standard output: {"rps": NUMBER, "rt50": SECONDS, "rt99":
@@ -91,11 +88,11 @@ func (c *Command) one(ctx context.Context, of Container) (Answer, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	procgroup.Lead(cmd, false) // to kill also the shell's children
 	cmd.Cancel = func() error { return procgroup.Kill(cmd) }
-	cmd.WaitDelay = killDelay
+	cmd.WaitDelay = procgroup.KillDelay
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return Answer{}, fmt.Errorf("%w: %s", errors.Join(err, context.Cause(ctx)), lastLine(stderr.String()))
+		return Answer{}, fmt.Errorf("%w: %s", errors.Join(err, context.Cause(ctx)), procgroup.LastLine(stderr.String()))
 	}
 	return parseAnswer(stdout.Bytes())
 }
@@ -114,12 +111,6 @@ func parseAnswer(text []byte) (Answer, error) {
 		return Answer{}, fmt.Errorf("printed %q, want rps above 0, and rt50 and rt99 not below", shorten(string(text)))
 	}
 	return Answer{*a.RPS, a.RT50, a.RT99}, nil
-}
-
-// lastLine returns the last line that is not empty.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return shorten(lines[len(lines)-1])
 }
 
 // shorten limits the length of quotations in messages.

@@ -305,16 +305,16 @@ func (r *recorder) write(e *clustertrace.Event) error {
 	return r.sink.Write(e)
 }
 
-// late is the age from which an event has the API server's time, which has whole seconds, instead of the time
+// minAge is the age from which an event has the API server's time, which has whole seconds, instead of the time
 // at which the recorder saw it.
-const late = 5 * time.Second
+const minAge = 5 * time.Second
 
 // ago returns how long ago something happened, or 0 if that is unknown or less than late.
 func (r *recorder) ago(when time.Time) time.Duration {
 	if when.IsZero() {
 		return 0
 	}
-	if d := r.start.Add(r.at()).Sub(when); d > late {
+	if d := r.start.Add(r.at()).Sub(when); d > minAge {
 		return d
 	}
 	return 0

@@ -13,7 +13,7 @@ import (
 
 const (
 	stopPatience = 30 * time.Second // timeout of a process whose stdin is closed; it ends within a second
-	mostWords    = 2 << 10          // bytes of a process's log that an error includes
+	maxLogTail   = 2 << 10          // bytes of a process's log that an error includes
 )
 
 // A process answers each line of its input with a line of JSON.
@@ -22,12 +22,12 @@ type process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	lines chan reply // closed after its last line
-	last  *lastWords
+	last  *logTail
 }
 
 // startProcess starts a program and returns after the program's first line.
 func startProcess(ctx context.Context, path string, log io.Writer, args []string) (*process, error) {
-	p := &process{name: args[0], cmd: exec.Command(path, args...), lines: make(chan reply), last: &lastWords{to: log}}
+	p := &process{name: args[0], cmd: exec.Command(path, args...), lines: make(chan reply), last: &logTail{to: log}}
 	p.cmd.Stderr = p.last
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -88,19 +88,19 @@ func (p *process) close() error {
 	return nil
 }
 
-// lastWords forwards a log and keeps its end.
-type lastWords struct {
+// logTail forwards a log and keeps its end.
+type logTail struct {
 	mu   sync.Mutex
 	to   io.Writer // nil: discard
 	kept []byte
 }
 
 // Write implements [io.Writer].
-func (l *lastWords) Write(b []byte) (int, error) {
+func (l *logTail) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = append(l.kept, b...)
-	l.kept = l.kept[max(len(l.kept)-mostWords, 0):]
+	l.kept = l.kept[max(len(l.kept)-maxLogTail, 0):]
 	if l.to != nil {
 		return l.to.Write(b)
 	}
@@ -108,7 +108,7 @@ func (l *lastWords) Write(b []byte) (int, error) {
 }
 
 // String returns the last line.
-func (l *lastWords) String() string {
+func (l *logTail) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	text := bytes.TrimSpace(l.kept)

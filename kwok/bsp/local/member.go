@@ -8,21 +8,17 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kubernasium/kubernasium/kwok/bsp"
+	"github.com/kubernasium/kubernasium/kwok/procgroup"
 )
 
 // held is a shell that becomes stress-ng when it reads the number of operations. Its limits can be set before
 // that, and it starts at once when it is released.
 const held = `read -r ops && exec "$0" "$@" "$ops"`
-
-// killDelay is how long a killed process may keep its output open.
-const killDelay = 5 * time.Second
 
 // member is a process that does a task's work in one superstep.
 type member struct {
@@ -39,9 +35,8 @@ func startMember(path string, w bsp.Work, temp string, g Group) (*member, error)
 	m := &member{ended: make(chan struct{})}
 	m.cmd = exec.Command("sh", append([]string{"-c", held, path}, w.Args(temp)...)...)
 	m.cmd.Dir = temp
-	// A process group, so that the workers can be ended with it. On Linux it ends with this process.
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	m.cmd.WaitDelay = killDelay
+	procgroup.Lead(m.cmd, true) // to end also stress-ng's workers
+	m.cmd.WaitDelay = procgroup.KillDelay
 	m.cmd.Stdout, m.cmd.Stderr = &m.stderr, &m.stderr
 	var err error
 	if m.release, err = m.cmd.StdinPipe(); err != nil {
@@ -70,7 +65,7 @@ func (m *member) wait(task string, g Group) {
 	m.end = time.Now()
 	left := g.Kill() // children that it left behind
 	if err := m.cmd.Wait(); err != nil {
-		m.err = fmt.Errorf("%w: %s: %w: %s", bsp.ErrDead, task, err, lastLine(m.stderr.String()))
+		m.err = fmt.Errorf("%w: %s: %w: %s", bsp.ErrDead, task, err, procgroup.LastLine(m.stderr.String()))
 	} else if left != nil {
 		m.err = left
 	}
@@ -89,14 +84,7 @@ func (m *member) kill() error {
 		return nil
 	default:
 	}
-	_ = syscall.Kill(-m.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+	_ = procgroup.Kill(m.cmd) // it may have ended
 	<-m.ended
 	return nil
-}
-
-// lastLine returns the last line that is not empty, shortened.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	last := lines[len(lines)-1]
-	return last[:min(len(last), 200)]
 }

@@ -34,9 +34,9 @@ func run(ctx context.Context, args []string) error {
 	c := load.PodConfig{Load: s}
 	f := flag.NewFlagSet("stresspod", flag.ContinueOnError)
 	f.StringVar(&c.Server, "server", "http://utilization-server.vpa.svc", "URL of the utilisation server")
-	f.StringVar(&c.Hostname, "hostname", name, "name by which it registers")
-	f.StringVar(&c.Listen, "listen", "127.0.0.1:0", "address on which it takes targets; in a cluster :80")
-	f.BoolVar(&c.NamePort, "name-port", false, "let the server call back at the address and port of this process, not by the name")
+	f.StringVar(&c.Hostname, "hostname", name, "name under which it registers")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:0", "address at which it accepts targets; in a cluster :80")
+	f.BoolVar(&c.NamePort, "name-port", false, "let the server call back at this process's address and port instead of the name")
 	f.StringVar(&s.Path, "stress-ng", "stress-ng", "path of stress-ng")
 	if err := f.Parse(args); err != nil {
 		return err

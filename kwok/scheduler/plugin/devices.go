@@ -40,7 +40,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if gpus, _, _, err := kubeyaml.GPUs(pod); err != nil || gpus == 0 {
 		return nil
 	}
-	devices, status := p.chosen(ctx, state, pod, node)
+	devices, status := p.chooseDevices(ctx, state, pod, node)
 	if !status.IsSuccess() {
 		return status
 	}
@@ -64,8 +64,8 @@ type reserved struct {
 // Clone implements [fwk.StateData].
 func (r *reserved) Clone() fwk.StateData { return r }
 
-// chosen returns the devices that a pod with GPUs takes on a node.
-func (p *Plugin) chosen(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (uint64, *fwk.Status) {
+// chooseDevices returns the devices that a pod with GPUs takes on a node.
+func (p *Plugin) chooseDevices(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (uint64, *fwk.Status) {
 	if r, err := state.Read(devicesKey); err == nil && r.(*reserved).node == node {
 		return r.(*reserved).devices, nil
 	}

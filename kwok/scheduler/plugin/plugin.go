@@ -89,7 +89,7 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 	if p.reload, err = newReloader(ctx, args); err != nil {
 		return nil, err
 	}
-	return p, p.inform()
+	return p, p.followPods()
 }
 
 // Name implements [fwk.Plugin].
@@ -103,8 +103,8 @@ func (p *Plugin) mirrors() []*mirror.Mirror {
 	return []*mirror.Mirror{p.mirror, p.score.mirror}
 }
 
-// inform passes this profile's pending pods to the mirrors, and drops the devices of deleted nodes.
-func (p *Plugin) inform() error {
+// followPods passes this profile's pending pods to the mirrors, and drops the devices of deleted nodes.
+func (p *Plugin) followPods() error {
 	_, err := p.handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		DeleteFunc: func(obj any) {
 			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -248,7 +248,7 @@ func (p *Plugin) choose(ctx context.Context, q mirror.Question) (*decision, erro
 		if err != nil {
 			return 0, 0, err
 		}
-		d.scores = ranked(c)
+		d.scores = scaleScores(c)
 		d.imbalance = imbalance(s.Nodes, c.Node, s.Pods[ask.Pod].Requests)
 		return c.Node, c.Devices, nil
 	})

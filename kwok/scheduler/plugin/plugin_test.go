@@ -26,7 +26,7 @@ func TestRanked(t *testing.T) {
 		{[]float64{3, 3, nan, 3}, 0, []int64{100, 99, 0, 99}},
 		{[]float64{3, 3, nan, 1}, 0, []int64{100, 99, 0, 0}},
 	} {
-		if got := ranked(live.Choice{Node: tc.node, Scores: tc.scores}); !slices.Equal(got, tc.want) {
+		if got := scaleScores(live.Choice{Node: tc.node, Scores: tc.scores}); !slices.Equal(got, tc.want) {
 			t.Errorf("ranked(%v of %d) = %v, want %v", tc.scores, tc.node, got, tc.want)
 		}
 	}

@@ -204,7 +204,7 @@ func (s *scoreService) choose(ctx context.Context, q *scorer.Request) (map[strin
 	node, devices, err := s.mirror.Ask(question, func(state *cluster.State, d envs.Decision) (int32, uint64, error) {
 		c, err := s.policy.Choose(ctx, state, d)
 		if err == nil {
-			ranks = ranked(c)
+			ranks = scaleScores(c)
 		}
 		return c.Node, c.Devices, err
 	})

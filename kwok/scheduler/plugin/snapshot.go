@@ -78,8 +78,8 @@ func (g *groups) generation(n fwk.NodeInfo) int64 {
 	return generation
 }
 
-// ranked scales a choice's scores to 0 … 100. Only the chosen node has 100.
-func ranked(c live.Choice) []int64 {
+// scaleScores scales a choice's scores to 0 … 100. Only the chosen node has 100.
+func scaleScores(c live.Choice) []int64 {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, v := range c.Scores {
 		if !math.IsNaN(v) {

@@ -60,12 +60,12 @@ type admissionFlags struct {
 func (c *admissionFlags) parse(args []string) error {
 	c.AdmissionControllerConfig = config.DefaultAdmissionControllerConfig()
 	f := pflag.NewFlagSet("admission-controller", pflag.ContinueOnError)
-	f.StringVar(&c.CommonFlags.KubeConfig, "kubeconfig", "", "how to reach the API server; empty is that of the pod")
-	f.StringVar(&c.CommonFlags.VpaObjectNamespace, "vpa-object-namespace", "", "namespace of autoscalers and pods; empty is all")
-	f.StringVar(&c.StatusLeaseNamespace, "status-lease-namespace", "", "namespace of the lease by which the updater knows that this runs; default kube-system")
+	f.StringVar(&c.CommonFlags.KubeConfig, "kubeconfig", "", "kubeconfig of the API server; empty: the pod's service account")
+	f.StringVar(&c.CommonFlags.VpaObjectNamespace, "vpa-object-namespace", "", "namespace of autoscalers and pods; empty: all")
+	f.StringVar(&c.StatusLeaseNamespace, "status-lease-namespace", "", "namespace of the lease that shows the updater that this program runs; default kube-system")
 	f.StringVar(&c.listen, "listen", "127.0.0.1:0", "address of the webhook")
-	f.StringVar(&c.host, "webhook-address", "127.0.0.1", "name or address by which the API server reaches the webhook; its certificate is for it")
-	f.BoolVar(&c.stepped, "lock-step", false, "for each line of stdin, wait until the caches have what the API server has, and answer with a line of JSON")
+	f.StringVar(&c.host, "webhook-address", "127.0.0.1", "name or address at which the API server reaches the webhook; the certificate is issued for it")
+	f.BoolVar(&c.stepped, "lock-step", false, "for each line of stdin, wait until the caches are as new as the API server, and answer with a line of JSON")
 	features.MutableFeatureGate.AddFlag(f)
 	return f.Parse(args)
 }

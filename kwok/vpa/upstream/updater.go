@@ -63,7 +63,7 @@ func runUpdater(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	stop := u.boosts(ctx, c.ConcurrentCPUStartupBoostSyncs)
+	stop := u.endBoosts(ctx, c.ConcurrentCPUStartupBoostSyncs)
 	defer stop()
 	if *stepped {
 		return lockStep(ctx, os.Stdin, os.Stdout, u.step)
@@ -148,8 +148,8 @@ func statusNamespace(lease, pod string) string {
 	return status.AdmissionControllerStatusNamespace
 }
 
-// boosts ends CPU startup boosts, if the feature is enabled, until the returned function is called.
-func (u *updater) boosts(ctx context.Context, workers int) (stop func()) {
+// endBoosts ends CPU startup boosts, if the feature is enabled, until the returned function is called.
+func (u *updater) endBoosts(ctx context.Context, workers int) (stop func()) {
 	if !features.Enabled(features.CPUStartupBoost) {
 		return func() {}
 	}
@@ -167,21 +167,21 @@ func (u *updater) boosts(ctx context.Context, workers int) (stop func()) {
 
 // step runs one loop on the current cluster.
 func (u *updater) step(ctx context.Context) (Reply, error) {
-	evicted, resized := counted()
+	evicted, resized := updaterCounts()
 	if err := u.follow.wait(ctx); err != nil {
 		return Reply{}, err
 	}
-	if err := u.seeAutoscalers(ctx); err != nil {
+	if err := u.syncAutoscalers(ctx); err != nil {
 		return Reply{}, err
 	}
 	u.RunOnce(ctx)
-	e, r := counted()
+	e, r := updaterCounts()
 	return Reply{Evicted: e - evicted, Resized: r - resized}, nil
 }
 
-// seeAutoscalers returns when the updater's private list of autoscalers is as new as the API server's. A loop
+// syncAutoscalers returns when the updater's private list of autoscalers is as new as the API server's. A loop
 // fetches the selector of each autoscaler that it acts on; without a selector it does nothing.
-func (u *updater) seeAutoscalers(ctx context.Context) error {
+func (u *updater) syncAutoscalers(ctx context.Context) error {
 	for {
 		list, err := u.vpas.AutoscalingV1().VerticalPodAutoscalers(u.follow.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -189,7 +189,7 @@ func (u *updater) seeAutoscalers(ctx context.Context) error {
 		}
 		want := versions{}
 		for i := range list.Items {
-			if a := &list.Items[i]; acted(a) {
+			if a := &list.Items[i]; actsOn(a) {
 				want[a.UID] = a.ResourceVersion
 			}
 		}
@@ -202,8 +202,8 @@ func (u *updater) seeAutoscalers(ctx context.Context) error {
 	}
 }
 
-// acted reports whether a loop considers the pods of an autoscaler.
-func acted(a *types.VerticalPodAutoscaler) bool {
+// actsOn reports whether a loop considers the pods of an autoscaler.
+func actsOn(a *types.VerticalPodAutoscaler) bool {
 	mode := vpautil.GetUpdateMode(a)
 	return mode != types.UpdateModeOff && mode != types.UpdateModeInitial || vpautil.HasStartupBoost(a)
 }
@@ -246,8 +246,8 @@ func (s *probedSelector) Fetch(ctx context.Context, a *types.VerticalPodAutoscal
 	return s.VpaTargetSelectorFetcher.Fetch(ctx, a)
 }
 
-// counted returns the numbers of evicted and of in-place resized pods in upstream's metrics.
-func counted() (evicted, resized int) {
+// updaterCounts returns the numbers of evicted and of in-place resized pods in upstream's metrics.
+func updaterCounts() (evicted, resized int) {
 	families, err := prometheus.DefaultGatherer.Gather()
 	if err != nil {
 		return 0, 0
