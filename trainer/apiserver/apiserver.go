@@ -18,7 +18,7 @@ import (
 // Flags adds the flags that select a control plane.
 func Flags(cmd *cobra.Command, o *kwok.Options) {
 	cmd.Flags().StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the control plane (default: that of "+kwok.KubeconfigVariable+", or in a pod its service account)")
-	cmd.Flags().BoolVar(&o.AllowRealNodes, "allow-real-nodes", false, "use a control plane that has nodes which are not KWOK's")
+	cmd.Flags().BoolVar(&o.AllowRealNodes, "allow-real-nodes", false, "use a control plane with nodes that KWOK does not manage")
 }
 
 // Start starts a control plane with the stages of package stages, unless the options name others.

@@ -27,7 +27,7 @@ func NewRoot(commands ...*cobra.Command) *cobra.Command {
   trainer reproduce gang --data ../shared/data/gang       # published tables, to the digit`,
 	}
 	root.SetVersionTemplate(version.Text("trainer"))
-	root.PersistentFlags().Bool("json", false, "print one JSON document on standard output, and nothing else there")
+	root.PersistentFlags().Bool("json", false, "print one JSON document, and nothing else, on standard output")
 	root.AddCommand(commands...)
 	return root
 }

@@ -127,9 +127,9 @@ func (r *Row) label() string {
 	return r.Policy
 }
 
-// hopeless is the ratio of a policy's to the median's distance from the best from which the plot omits the
+// plotCutoff is the ratio of a policy's to the median's distance from the best from which the plot omits the
 // policy, because it would flatten the others.
-const hopeless = 8
+const plotCutoff = 8
 
 // Draw writes the comparison as a PNG file with bars.
 func (res *Comparison) Draw(path string) error {
@@ -138,7 +138,7 @@ func (res *Comparison) Draw(path string) error {
 
 // bars returns the bars of the plot, without those of hopeless policies.
 func (res *Comparison) bars() []tracking.Bar {
-	bound := hopeless * math.Abs(res.Rows[len(res.Rows)/2].Mean-res.Rows[0].Mean)
+	bound := plotCutoff * math.Abs(res.Rows[len(res.Rows)/2].Mean-res.Rows[0].Mean)
 	var bars []tracking.Bar
 	for _, r := range res.Rows {
 		if math.Abs(r.Mean-res.Rows[0].Mean) <= bound || r.Kind == KindModel {

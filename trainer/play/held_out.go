@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
-// holds reports whether kwargs includes all options of part.
-func holds(kwargs, part map[string]any) bool {
+// includes reports whether kwargs includes all options of part.
+func includes(kwargs, part map[string]any) bool {
 	for name, want := range part {
 		if !reflect.DeepEqual(kwargs[name], want) {
 			return false
@@ -34,7 +34,7 @@ func Validation(spec *envs.Spec, trained map[string]any, given ...map[string]any
 
 // EpisodesText states how many episodes were played, and of which instances.
 func EpisodesText(spec *envs.Spec, kwargs map[string]any, n int) string {
-	if spec.Validation != nil && holds(kwargs, spec.Validation) {
+	if spec.Validation != nil && includes(kwargs, spec.Validation) {
 		return fmt.Sprintf("%d validation episodes", n)
 	}
 	for _, name := range slices.Sorted(maps.Keys(spec.HeldOut)) {

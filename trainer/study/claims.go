@@ -44,8 +44,8 @@ func (s *Study) Work(ctx context.Context, items []Item, jobs int, train func(con
 	return g.Wait()
 }
 
-// pollEvery is the interval of checks for other processes' results.
-const pollEvery = 200 * time.Millisecond
+// pollInterval is the interval of checks for other processes' results.
+const pollInterval = 200 * time.Millisecond
 
 // Claim claims the first item that has no result and that no live process has claimed. While others have
 // claimed all such items, it waits. It returns false if all items have results.
@@ -85,7 +85,7 @@ func (s *Study) Claim(ctx context.Context, items []Item) (Item, bool, error) {
 		select {
 		case <-ctx.Done():
 			return Item{}, false, ctx.Err()
-		case <-time.After(pollEvery):
+		case <-time.After(pollInterval):
 		}
 	}
 }

@@ -47,10 +47,10 @@ func newBoard() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVarP(&c.Logs, "log-folder", "f", "logs", "folder of logs and models")
-	f.StringArrayVar(&c.Models, "models", []string{"models/pretrained"}, "folder with models that may play, besides the best ones of the logs (repeat)")
-	f.StringArrayVar(&c.Reports, "report", nil, "file that kwok shadow --json has printed, besides shadow*.json in the folder of logs (repeat)")
-	f.BoolVar(&c.AllowControl, "allow-control", false, "let visitors begin, play and fork episodes, which uses this machine's processors; without it the page is read-only")
-	f.StringVar(&c.listen, "listen", boardAddress, "address; port 0 takes a free one. An address beyond the loopback interface needs a token")
+	f.StringArrayVar(&c.Models, "models", []string{"models/pretrained"}, "folder of models to offer, besides the best models of the logs (repeat)")
+	f.StringArrayVar(&c.Reports, "report", nil, "output of kwok shadow --json, besides shadow*.json in the folder of logs (repeat)")
+	f.BoolVar(&c.AllowControl, "allow-control", false, "let visitors start, play and fork episodes, which uses this machine's CPUs; without it the page is read-only")
+	f.StringVar(&c.listen, "listen", boardAddress, "address; port 0 selects a free one. An address beyond the loopback interface needs a token")
 	f.StringVar(&c.tokenFile, "token-file", "", "file with the token that visitors need")
 	return cmd
 }

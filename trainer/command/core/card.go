@@ -39,12 +39,12 @@ func newCard() *cobra.Command {
 	var episodes int
 	cmd := &cobra.Command{
 		Use:   "card",
-		Short: "Publish models: without their training's state, with a card of their scores",
-		Long: `Publish models: without their training's state, with a card of their scores.
+		Short: "Publish models without their training state, with a card of their scores",
+		Long: `Publish models without their training state, with a card of their scores.
 
-Each model goes to DIR/<env>/<algo>.safetensors, in place of one that was there. Then all models
-of that folder, also without their state, and every baseline play the same held-out episodes, and card.md says how they did,
-how they were trained and on what data. make pretrained does it for models/pretrained.`,
+Each model is written to DIR/<env>/<algo>.safetensors and replaces an existing one. Then all models of
+that folder, each also without use of its state, and every baseline play the same held-out episodes. card.md
+reports their scores, their trainings and the data. make pretrained does so for models/pretrained.`,
 		Example: `  trainer card --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --model logs/a2c/classic-CartPole-v1_1/best_model.safetensors
   trainer eval --model models/pretrained/classic-CartPole-v1/ppo.safetensors`,
 		Args: cobra.NoArgs,
@@ -81,7 +81,7 @@ how they were trained and on what data. make pretrained does it for models/pretr
 	f := cmd.Flags()
 	f.StringArrayVar(&paths, "model", nil, "model file, in its log folder (repeat)")
 	f.StringVar(&dir, "dir", filepath.Join("models", "pretrained"), "folder of models by environment")
-	f.IntVar(&episodes, "episodes", 100, "held-out episodes of the scores")
+	f.IntVar(&episodes, "episodes", 100, "held-out episodes for the scores")
 	return cmd
 }
 

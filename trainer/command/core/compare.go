@@ -21,8 +21,8 @@ func newCompare() *cobra.Command {
 		Short: "Rank models and baselines on the same held-out episodes",
 		Long: `Rank models and baselines on the same held-out episodes.
 
-Every policy plays episodes of the same seeds, so that differences are taken pair by pair.
-Oracles know what no agent can, so verdicts leave them out. Not every oracle is a bound.`,
+Every policy plays episodes with the same seeds, so that differences are paired by episode.
+Oracles use information that no agent can have, so verdicts ignore them. Not every oracle is a bound.`,
 		Example: `  trainer compare --env k8s/GangWindow-v0 --episodes 40
   trainer compare --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors --plot comparison.png
   trainer compare --env k8s/GangWindow-v0 --baseline dynamic_mpc --baseline static_2 --env-kwargs penalty:45
@@ -49,19 +49,19 @@ Oracles know what no agent can, so verdicts leave them out. Not every oracle is 
 	f := cmd.Flags()
 	f.StringVar(&env, "env", "", "id of the environment (default: that of the first model)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: those of the first model, on held-out instances)")
-	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value, as of train; wins over --env-kwargs (repeat)")
+	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value, as of train; overrides --env-kwargs (repeat)")
 	f.StringArrayVar(&c.Models, "model", nil, "model file (repeat)")
 	f.StringArrayVar(&c.Baselines, "baseline", nil, "baseline (repeat; default: all, and random actions)")
 	f.StringArrayVar(&c.Searches, "search", nil, "search over a baseline, such as rollout:base=FGD,k=6,m=12 or gumbel:base=FGD (repeat); see package agents/search")
 	f.IntVar(&c.Episodes, "episodes", 40, "held-out episodes")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode")
-	f.BoolVar(&c.Ablate, "ablate", false, "let each model also play with its own constant action, and on shuffled observations: does it use its state?")
-	f.StringVar(&c.Sealed, "sealed", "", "CSV file that records uses of the sealed block: play its episodes, once for each set of policies")
+	f.BoolVar(&c.Ablate, "ablate", false, "also play each model with its own constant action, and on shuffled observations, to test whether it uses its state")
+	f.StringVar(&c.Sealed, "sealed", "", "CSV file that records uses of the sealed block: play the block's episodes, once for each set of policies")
 	cmd.MarkFlagsMutuallyExclusive("seed", "sealed")
-	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765, or k8s+dns://name:port for all behind a name (repeat to split the environments)")
+	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765, or k8s+dns://name:port for all servers behind a name (repeat to split the environments)")
 	f.StringVar(&files.plot, "plot", "", "PNG file to draw")
-	f.StringVar(&files.csv, "csv", "", "CSV file to write, a row for each policy")
-	f.StringVar(&files.episodes, "csv-episodes", "", "CSV file to write, a row for each episode of each policy")
+	f.StringVar(&files.csv, "csv", "", "CSV file to write, with a row for each policy")
+	f.StringVar(&files.episodes, "csv-episodes", "", "CSV file to write, with a row for each episode of each policy")
 	return cmd
 }
 

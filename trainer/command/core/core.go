@@ -23,7 +23,7 @@ func addPolicyFlags(cmd *cobra.Command, c *play.Config) func() error {
 	f.StringVar(&c.Baseline, "baseline", "", "baseline, or random")
 	f.StringVar(&c.Env, "env", "", "id of the environment (default: the model's)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's, on held-out instances)")
-	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value, as of train; wins over --env-kwargs (repeat)")
+	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value, as of train; overrides --env-kwargs (repeat)")
 	return func() (err error) {
 		if err := c.Check(); err != nil {
 			return err

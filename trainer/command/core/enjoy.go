@@ -89,11 +89,11 @@ func newEnjoy() *cobra.Command {
 	parse = addPolicyFlags(cmd, &c.Config)
 	f := cmd.Flags()
 	f.IntVar(&c.Episodes, "episodes", 3, "episodes to watch")
-	f.Float64Var(&c.fps, "fps", 10, "frames a second; 0 is as fast as possible")
-	f.BoolVar(&c.board, "board", false, "play one episode on a page in the browser, --fps steps a second while somebody watches")
+	f.Float64Var(&c.fps, "fps", 10, "frames per second; 0 is as fast as possible")
+	f.BoolVar(&c.board, "board", false, "play one episode on a page in the browser, with --fps steps per second while somebody watches")
 	f.StringVar(&c.listen, "listen", boardAddress, "address of the page")
 	f.BoolVar(&c.noRender, "no-render", false, "print the returns only")
-	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode; the next has the next seed")
+	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode; each further episode has the next seed")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765")
 	return cmd
 }

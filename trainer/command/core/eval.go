@@ -81,9 +81,9 @@ func newEval() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&c.Episodes, "episodes", 100, "held-out episodes")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode")
-	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765, or k8s+dns://name:port for all behind a name (repeat to split the environments)")
-	f.StringVar(&c.plot, "plot", "", "PNG file to draw the first episode to, where the environment can")
-	f.BoolVar(&c.verify, "verify", false, "also play in this process, and fail unless all returns are equal bit for bit")
+	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765, or k8s+dns://name:port for all servers behind a name (repeat to split the environments)")
+	f.StringVar(&c.plot, "plot", "", "PNG file with a plot of the first episode, if the environment supports it")
+	f.BoolVar(&c.verify, "verify", false, "also play in this process, and fail unless all returns are bitwise equal")
 	return cmd
 }
 

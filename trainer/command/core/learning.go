@@ -71,13 +71,13 @@ func newLearning() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&only, "only", nil, "algorithms, or names of rows of the table (default: all)")
-	f.Uint64Var(&c.seed, "seed", 1, "first random seed (default: 1; of DQN's gate 601)")
-	f.IntVar(&c.seeds, "seeds", 5, "number of seeds (default: 5; of DQN's gate 20)")
-	f.IntVar(&c.episodes, "eval-episodes", 100, "held-out episodes of an evaluation")
-	f.IntVar(&c.jobs, "jobs", runtime.GOMAXPROCS(0), "trainings at a time")
+	f.Uint64Var(&c.seed, "seed", 1, "first random seed (default: 1; for DQN's gate 601)")
+	f.IntVar(&c.seeds, "seeds", 5, "number of seeds (default: 5; for DQN's gate 20)")
+	f.IntVar(&c.episodes, "eval-episodes", 100, "held-out episodes per evaluation")
+	f.IntVar(&c.jobs, "jobs", runtime.GOMAXPROCS(0), "number of parallel trainings")
 	f.StringVarP(&c.logFolder, "log-folder", "f", filepath.Join("logs", "learning"), "folder of logs and models")
-	f.StringVar(&c.csv, "csv", "", "file for every evaluation")
-	f.StringVar(&c.markdown, "markdown", "", "file for the table")
+	f.StringVar(&c.csv, "csv", "", "CSV file with a row for each evaluation")
+	f.StringVar(&c.markdown, "markdown", "", "Markdown file for the table")
 	f.StringVar(&c.plots, "plots", "", "folder for a plot of each algorithm: learning_<algo>.png")
 	return cmd
 }

@@ -56,8 +56,9 @@ func newRecord() *cobra.Command {
 		Long: `Record the transitions of a baseline, a model or random actions in an environment.
 
 --dataset writes a dataset of Minari 0.5 in its Arrow format, with actions of every kind, Dict observations and
-action masks (infos["action_mask"]): minari.load_dataset(ID) reads it, and so does trainer train --dataset ID. It lies
-in ~/.minari/datasets, or where the environment variable MINARI_DATASETS_PATH says; with a leading ./ or / it is a folder.
+action masks (infos["action_mask"]). minari.load_dataset(ID) and trainer train --dataset ID read it. It is stored
+in ~/.minari/datasets, or in the folder of the environment variable MINARI_DATASETS_PATH. A name with a leading
+./ or / is a folder.
 
 --out writes discrete actions as a file that dqn's replay buffer can start with (train --transitions FILE). The
 file is in the safetensors format, with a row for each transition: observations, next_observations, actions,
@@ -101,7 +102,7 @@ rewards, terminations, truncations, action_masks, next_action_masks.`,
 	f.StringVar(&c.env, "env", "", "id of the environment (default: the model's)")
 	f.StringVar(&c.policy, "policy", "", "baseline, or random")
 	f.StringVar(&c.model, "model", "", "model file")
-	f.Float64Var(&c.epsilon, "epsilon", 0, "probability of a random permitted action in place of the policy's")
+	f.Float64Var(&c.epsilon, "epsilon", 0, "probability of a random permitted action instead of the policy's")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.IntVarP(&c.steps, "steps", "n", 10000, "transitions to record")
 	f.Uint64Var(&c.seed, "seed", 0, "random seed of the episodes")

@@ -25,10 +25,10 @@ func newConvert() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "convert NAME...",
-		Short: "Convert published files to what environments read, as fetch does",
-		Long: `Convert published files to what environments read, as fetch does.
+		Short: "Convert published files to the formats that environments read, as fetch does",
+		Long: `Convert published files to the formats that environments read, as fetch does.
 
-Data sets whose files environments do not read as published:
+Data sets that need a conversion:
 
 ` + strings.Join(withConversion, "\n") + `
 
@@ -77,8 +77,8 @@ func newCheck() *cobra.Command {
 		Short: "Verify a data folder against the manifest",
 		Long: `Verify a data folder against the manifest.
 
-Each file is compared with its digest in the manifest, or else with the one that fetch has recorded. A
-file that differs is an error. With --set, missing files of that set are one, too.`,
+Each file is compared with its digest in the manifest, or else with the digest that fetch has recorded. A
+file that differs is an error. With --set, missing files of that set are errors, too.`,
 		Example: `  trainer data check
   trainer data check ../shared/data --set openb --json`,
 		Aliases: []string{"verify"},
@@ -103,7 +103,7 @@ file that differs is an error. With --set, missing files of that set are one, to
 			return verdict(dir, reports, len(names) > 0)
 		},
 	}
-	cmd.Flags().StringArrayVar(&names, "set", nil, "data set that must be complete (repeat; default: all that are there)")
+	cmd.Flags().StringArrayVar(&names, "set", nil, "data set that must be complete (repeat; default: all existing ones)")
 	return cmd
 }
 

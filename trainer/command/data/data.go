@@ -22,8 +22,8 @@ func New() *cobra.Command {
 		Short: "Public data sets: list, fetch, convert and verify them",
 		Long: `Public data sets: list, fetch, convert and verify them.
 
-Environments generate what they play, and need none of these. Published results need the published data.
-Each set keeps the licence of its owner, which list shows.`,
+Environments generate their own instances and need no data set. Published results need the published data.
+Each set has its owner's licence, which list shows.`,
 		Example: `  trainer data list
   trainer data fetch openb nab
   trainer data check`,
@@ -64,10 +64,10 @@ const folderUsage = "data folder (default: that of " + cli.DataVariable + ", or 
 func newList() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [NAME...]",
-		Short: "List the data sets: licence, size, source and who reads them",
-		Long: `List the data sets: licence, size, source and who reads them.
+		Short: "List the data sets: licence, size, source and readers",
+		Long: `List the data sets: licence, size, source and readers.
 
-With names, it says all that is known of them: citation, revision, files with their sizes and digests, and how
+With names, it prints their details: citation, revision, files with their sizes and digests, and how
 files without a digest are verified.`,
 		Example: `  trainer data list
   trainer data list metis

@@ -49,11 +49,11 @@ func newFetch() *cobra.Command {
 	var o fetchFlags
 	cmd := &cobra.Command{
 		Use:   "fetch NAME...",
-		Short: "Download data sets, verify them, and convert them to what environments read",
-		Long: `Download data sets, verify them, and convert them to what environments read.
+		Short: "Download data sets, verify them, and convert them to the formats that environments read",
+		Long: `Download data sets, verify them, and convert them to the formats that environments read.
 
-A file that is there and right is not downloaded again. A download that was interrupted resumes. A file
-with a digest in the manifest is compared with it; of the others the digest is recorded in
+An existing correct file is not downloaded again. An interrupted download resumes. A file with a digest
+in the manifest is compared with it; the digests of other files are recorded in
 ` + catalog.LockFile + ` of the folder, with which check compares them later. No file is there before it is complete.
 
 Names: ` + nameList() + `.
@@ -83,12 +83,12 @@ which file to put where.
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.to, "to", "", folderUsage)
-	f.StringVar(&o.mirror, "mirror", "", "address of a data folder on another server, in place of the sources")
+	f.StringVar(&o.mirror, "mirror", "", "address of a data folder on another server, instead of the sources")
 	f.StringVar(&o.parts, "part", "", "numbers of parts, such as 1,4-6 (default: the first)")
 	f.BoolVar(&o.noConvert, "no-convert", false, "leave files as published")
 	f.BoolVar(&o.force, "force", false, "download existing files again")
-	f.IntVar(&o.fetcher.Attempts, "attempts", 5, "times to try a file")
-	f.DurationVar(&o.fetcher.Stall, "timeout", time.Minute, "longest time without a byte")
+	f.IntVar(&o.fetcher.Attempts, "attempts", 5, "attempts for each file")
+	f.DurationVar(&o.fetcher.Stall, "timeout", time.Minute, "maximum time without a byte")
 	return cmd
 }
 

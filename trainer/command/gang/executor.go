@@ -48,15 +48,15 @@ var executorOnly = []string{"workloads", "limit", "simulate", "noise-seed", "ima
 
 func (o *executorFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.name, "executor", "", "do real work by the wall clock: local, as processes of this machine under CPU limits, or kubernetes, as Jobs")
+	f.StringVar(&o.name, "executor", "", "do real work in real time: local, as processes of this machine under CPU limits, or kubernetes, as Jobs")
 	f.StringSliceVar(&o.workloads, "workloads", nil, "with --executor: stressors of stress-ng, each NAME or NAME:OPS, the operations for a workload of size 1")
 	f.StringVar(&o.laws, "simulate", "", "with --executor kubernetes: JSON list of laws of durations; KWOK simulates their pods on a separate node")
 	f.Uint64Var(&o.kubernetes.Seed, "noise-seed", 0, "with --simulate: random seed of the laws' noise; its standard deviation is their rms")
 	f.StringVar(&o.kubernetes.Image, "image", "", "with --executor kubernetes: image of the worker (make gangworker), for pods on real nodes; needs --allow-real-nodes")
-	f.StringVar(&o.kubernetes.ServiceAccount, "service-account", "gang-worker", "with --image: service account of the workers, which may get and watch pods")
-	f.StringSliceVar(&o.zookeeper, "zookeeper", nil, "with --image: servers of ZooKeeper; workers live through all supersteps and meet at its double barrier")
-	f.StringVar(&o.kubernetes.Namespace, "namespace", "", "with --executor kubernetes: namespace of the Jobs (default: one for the time of the command)")
-	f.DurationVar(&o.limit, "limit", 10*time.Minute, "with --executor: time for a superstep, and for the start of its tasks")
+	f.StringVar(&o.kubernetes.ServiceAccount, "service-account", "gang-worker", "with --image: service account of the workers, which must be allowed to get and watch pods")
+	f.StringSliceVar(&o.zookeeper, "zookeeper", nil, "with --image: ZooKeeper servers; workers run for all supersteps and synchronize by its double barrier")
+	f.StringVar(&o.kubernetes.Namespace, "namespace", "", "with --executor kubernetes: namespace of the Jobs (default: a temporary one)")
+	f.DurationVar(&o.limit, "limit", 10*time.Minute, "with --executor: time limit of a superstep, and of the start of its tasks")
 }
 
 // check returns an error for flags that need --executor if it is not given.

@@ -32,8 +32,8 @@ func newGangForecast() *cobra.Command {
 	var c gangForecastConfig
 	cmd := &cobra.Command{
 		Use:   "forecast",
-		Short: "Compare the forecasters of workload sizes: how far they are off, by steps ahead",
-		Long: `Compare the forecasters of workload sizes: how far they are off, by steps ahead.
+		Short: "Compare the errors of forecasters of workload sizes by steps ahead",
+		Long: `Compare the errors of forecasters of workload sizes by steps ahead.
 
 Planners of ` + gangEnv + ` see forecasts of the series that give its tasks their sizes. With the
 option data it takes the series of that folder, with their own forecasts where the folder has some,
@@ -80,10 +80,10 @@ of the fitted part.`,
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment: data, series, split, size_low, size_high (repeat)")
-	f.IntVar(&c.draws, "draws", 60, "generated series, without data")
-	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the first of them, or of the training of an LSTM")
-	f.StringVar(&c.csv, "csv", "", "file for all numbers, a row for each series, forecaster and step ahead")
-	f.StringVar(&c.plot, "plot", "", "PNG file: the mean over the series, and the band of them all")
+	f.IntVar(&c.draws, "draws", 60, "number of generated series, if there are no data")
+	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the first generated series, or of an LSTM's training")
+	f.StringVar(&c.csv, "csv", "", "CSV file with a row for each series, forecaster and step ahead")
+	f.StringVar(&c.plot, "plot", "", "PNG file: the mean over the series, and their band")
 	f.BoolVar(&c.train.on, "train", false, "fit a forecaster to series, and write its forecasts")
 	f.StringVar(&c.train.model, "model", seriesforecast.Best, "with --train: "+strings.Join(seriesforecast.Names(), ", "))
 	f.StringArrayVar(&c.train.files, "series", nil, "with --train: CSV file with the columns timestamp and value (repeat)")

@@ -13,7 +13,7 @@ const gangEnv = "k8s/GangWindow-v0"
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gang",
-		Short: "Bulk-synchronous jobs: their forecasts, profiles and planners, and a run on a Kubernetes API server",
+		Short: "Bulk-synchronous jobs: their forecasts, profiles and planners, and runs on a Kubernetes API server",
 	}
 	cmd.AddCommand(newGangForecast(), newGangProfile(), newGangRegret(), newGangRun())
 	return cmd

@@ -34,8 +34,8 @@ func (o *measureFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	o.executor.add(cmd)
 	apiserver.Flags(cmd, &o.server)
-	f.IntVar(&o.repeats, "repeats", 2, "with --executor: how often to measure a point at most")
-	f.DurationVar(&o.budget, "budget", 0, "with --executor: time after which no measurement begins; the law fills in the rest (default: measure all)")
+	f.IntVar(&o.repeats, "repeats", 2, "with --executor: maximum measurements of a point")
+	f.DurationVar(&o.budget, "budget", 0, "with --executor: time after which no measurement starts; the law fills in the rest (default: measure all)")
 	f.StringVar(&o.state, "state", "", "with --executor: file of the measurements so far (default OUT.state.json)")
 }
 

@@ -49,10 +49,10 @@ func newGangProfile() *cobra.Command {
 	var c gangProfileConfig
 	cmd := &cobra.Command{
 		Use:   "profile",
-		Short: "Show how long tasks take by size and shares and what re-planning is worth, or make a profile",
-		Long: `Show how long tasks take by size and shares and what re-planning is worth, or make a profile.
+		Short: "Show task durations by size and share and the value of re-planning, or make a profile",
+		Long: `Show task durations by size and share and the value of re-planning, or make a profile.
 
-It is about the profile of ` + gangEnv + ` with the options given, or about one that it makes: --fill
+It uses the profile of ` + gangEnv + ` with the options given, or about one that it makes: --fill
 from a CSV file with some of the points (Task Name, Workload Size, CPU Shares in millicores, Duration
 in seconds), whose others are the saturating law's D = a·w^size_exp·min(c, c_max)^-share_exp seconds
 for size w on c cores, fitted to each task; --laws from a JSON list of such laws. --out writes it for
@@ -87,16 +87,16 @@ profile how long a superstep takes under plans as they age, and so how long to k
 	f := cmd.Flags()
 	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the episode")
-	f.StringVar(&c.fill, "fill", "", "file of a profile to make from its points")
+	f.StringVar(&c.fill, "fill", "", "file of points to make a profile from")
 	f.StringVar(&c.laws, "laws", "", "file of laws to make a profile from")
-	f.Float64SliceVar(&c.sizes, "sizes", nil, "workload sizes of the profile that is made (with --fill: besides those of the file; with --executor: to measure)")
-	f.Float64SliceVar(&c.shares, "shares", nil, "its shares in millicores (likewise)")
+	f.Float64SliceVar(&c.sizes, "sizes", nil, "workload sizes of the new profile (with --fill: besides those of the file; with --executor: to measure)")
+	f.Float64SliceVar(&c.shares, "shares", nil, "shares of the new profile in millicores (likewise)")
 	f.BoolVar(&c.smooth, "smooth", false, "with --fill and --executor: take all points from the laws, so that more shares never take longer")
-	f.Float64Var(&c.size, "size", 0, "workload size for which durations are shown (default: the middle of the profile's)")
-	f.IntVar(&c.ages, "ages", 6, "supersteps for which a plan may be kept")
+	f.Float64Var(&c.size, "size", 0, "workload size whose durations are shown (default: the middle of the profile's sizes)")
+	f.IntVar(&c.ages, "ages", 6, "numbers of supersteps for which a plan is kept")
 	f.StringVarP(&c.out, "out", "o", "", "file to write the profile to")
-	f.StringVar(&c.csv, "csv", "", "file for the spline: seconds of each task at each size of the profile and each share that plans can give")
-	f.StringVar(&c.plot, "plot", "", "PNG file: seconds by shares")
+	f.StringVar(&c.csv, "csv", "", "CSV file of the spline: seconds of each task at each size of the profile and each possible share")
+	f.StringVar(&c.plot, "plot", "", "PNG file: seconds by share")
 	c.measured.add(cmd)
 	return cmd
 }

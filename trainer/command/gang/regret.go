@@ -39,8 +39,8 @@ func newGangRegret() *cobra.Command {
 	var c regretConfig
 	cmd := &cobra.Command{
 		Use:   "regret",
-		Short: "How far planners are from the perfect plan, by what a plan costs",
-		Long: `How far planners are from the perfect plan, by what a plan costs.
+		Short: "Measure the regret of planners against the perfect plan, by the cost of a plan",
+		Long: `Measure the regret of planners against the perfect plan, by the cost of a plan.
 
 For each penalty, all policies play the same held-out episodes of ` + gangEnv + ` as the oracle, which
 knows the true sizes. The regret is by how many seconds they take longer, episode by episode.`,
@@ -68,12 +68,12 @@ knows the true sizes. The regret is by how many seconds they take longer, episod
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat)")
-	f.Float64SliceVar(&c.penalties, "penalties", []float64{0, 5, 15, 45, 95}, "seconds that a plan costs, ascending")
+	f.Float64SliceVar(&c.penalties, "penalties", []float64{0, 5, 15, 45, 95}, "costs of a plan in seconds, ascending")
 	f.StringArrayVar(&c.policies, "baseline", []string{"dynamic_mpc_tuned", "dynamic_mpc", "rhc_tuned", "chc_tuned", "chc", "afhc_tuned", "afhc", "threshold_tuned", "static_3"}, "baseline (repeat)")
 	f.StringVar(&c.oracle, "oracle", "one_time:local_search=true", "baseline whose plan counts as perfect")
-	f.IntVar(&c.episodes, "episodes", 20, "held-out episodes for each penalty")
+	f.IntVar(&c.episodes, "episodes", 20, "held-out episodes per penalty")
 	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the first episode")
-	f.StringVar(&c.csv, "csv", "", "CSV file: a row for each policy and penalty")
+	f.StringVar(&c.csv, "csv", "", "CSV file with a row for each policy and penalty")
 	f.StringVar(&c.plot, "plot", "", "PNG file: regret by penalty")
 	return cmd
 }

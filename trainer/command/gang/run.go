@@ -108,10 +108,10 @@ play the pods by laws, on a control plane with a real clock; --image runs them o
 	f.StringVar(&c.Baseline, "baseline", "", "controller: a planner among the baselines of "+gangEnv+", or random (also --controller)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the episode")
-	f.StringVar(&log, "log", "", "with --executor: file for the log of the execution, with its measurements")
+	f.StringVar(&log, "log", "", "with --executor: file for the log of the run, with its measurements")
 	f.StringVar(&replay, "replay", "", "play a log in the simulator")
-	f.BoolVar(&real.realTime, "real-time", false, "with --executor kubernetes: by the wall clock, as local always is")
-	f.StringVar(&real.replanCost, "replan-cost", measuredCost, "with --executor: the cost of a re-planning that planners expect: measured (the running mean in this run) or modelled (the environment's cost)")
+	f.BoolVar(&real.realTime, "real-time", false, "with --executor kubernetes: run in real time, as local always does")
+	f.StringVar(&real.replanCost, "replan-cost", measuredCost, "with --executor: the cost of a re-planning that planners assume: measured (the mean so far in this run) or modelled (the environment's cost)")
 	real.add(cmd)
 	apiserver.Flags(cmd, &server)
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {

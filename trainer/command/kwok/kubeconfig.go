@@ -16,10 +16,10 @@ func newKwokKubeconfig() *cobra.Command {
 	var file, server string
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
-		Short: "Print a kubeconfig for another place than the one that a control plane wrote it for",
-		Long: `kubeconfig prints a control plane's kubeconfig with another address of its API server. Certificates
-and keys that it names as files are part of what it prints, so that it works wherever it is put.
-A control plane in a container names itself as other containers see it, and the host another address:
+		Short: "Print a control plane's kubeconfig with another address",
+		Long: `Print a control plane's kubeconfig with another address of its API server. The output contains the
+certificates and keys that the kubeconfig names as files, so that it works anywhere. A control plane in
+a container has one address for other containers and another for the host:
 
   docker compose run --rm kubeconfig > kubeconfig`,
 		Example: `  trainer kwok kubeconfig --kubeconfig FILE --server https://127.0.0.1:6443 > kubeconfig`,
@@ -40,7 +40,7 @@ A control plane in a container names itself as other containers see it, and the 
 		},
 	}
 	cmd.Flags().StringVar(&file, "kubeconfig", "", "file to read (default: that of "+kwok.KubeconfigVariable+")")
-	cmd.Flags().StringVar(&server, "server", "", "address of the API server in place of the file's")
+	cmd.Flags().StringVar(&server, "server", "", "address of the API server instead of the file's")
 	return cmd
 }
 

@@ -21,10 +21,10 @@ import (
 func newKwokLoad() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load",
-		Short: "Make pods use what a workload says, in lock-step",
-		Long: `Make pods use what a workload says: a server hands each registered stress pod its next CPU and
-memory target, and stress pods carry them out. Those of real pods run kwok/load/stresspod, which
-drives stress-ng; those of simulated pods set the usage that metrics.k8s.io shows.`,
+		Short: "Make pods use the resources of a workload, in lock-step",
+		Long: `Make pods use the resources of a workload: a server sends each registered stress pod its next CPU and
+memory target, and the stress pods apply them. Real pods run kwok/load/stresspod, which drives stress-ng;
+for simulated pods a program sets the usage that metrics.k8s.io serves.`,
 		Example: `  trainer kwok load serve --workload step --listen 127.0.0.1:30000
   trainer kwok load pods --server http://127.0.0.1:30000 --selector app=web
   curl -X POST http://127.0.0.1:30000/step                         # every pod has taken its target`,
@@ -41,9 +41,9 @@ func newKwokLoadServe() *cobra.Command {
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Hand each registered stress pod its targets, step by step",
-		Long: `Serve targets: POST /step goes on by one step and replies when every pod has taken its target,
-POST /reset begins anew, PUT /workloads replaces the workloads. With --every, steps come by the clock,
+		Short: "Send each registered stress pod its targets, step by step",
+		Long: `Serve targets: POST /step advances by one step and replies when every pod has applied its target,
+POST /reset starts over, PUT /workloads replaces the workloads. With --every, the clock advances the steps,
 from the first registration on. If ` + play.TokenVariable + ` is set, what changes something wants it as
 bearer token.`,
 		Args: cobra.NoArgs,
@@ -78,14 +78,14 @@ bearer token.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&kind, "workload", "step", "type of a generated workload, for all pods")
-	f.StringVar(&data, "data", "", "file or folder of a trace instead: its pods have theirs by name, all others the first")
+	f.StringVar(&data, "data", "", "file or folder of a trace instead; pods get the workload with their name, all others the first")
 	f.StringVar(&file, "targets", "", `JSON file instead: {"HOSTNAME": [{"ram": MiB, "cpu": millicores}]}; * is for all others`)
 	f.IntVar(&steps, "steps", 1440, "steps of a generated workload")
 	f.DurationVar(&interval, "step", time.Minute, "time between the workload's samples")
 	f.Uint64Var(&seed, "seed", 0, "random seed of a generated workload")
 	f.StringVar(&listen, "listen", "127.0.0.1:0", "address")
-	f.StringVar(&c.PodURL, "pod-url", "", "of pods that register without a port; {hostname} is their name (default http://{hostname}.vpa.svc)")
-	f.DurationVar(&c.Every, "every", 0, "go on by the clock (default: by POST /step alone)")
+	f.StringVar(&c.PodURL, "pod-url", "", "URL of pods that register without a port; {hostname} is their name (default http://{hostname}.vpa.svc)")
+	f.DurationVar(&c.Every, "every", 0, "interval of steps (default: only POST /step advances)")
 	return cmd
 }
 
@@ -128,7 +128,7 @@ func newKwokLoadPods() *cobra.Command {
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "pods",
-		Short: "Be the stress pods of simulated pods: targets become the usage in their annotations",
+		Short: "Act as the stress pods of simulated pods: write targets as usage to their annotations",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx := cmd.Context()
@@ -164,9 +164,9 @@ func newKwokLoadPods() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Server, "server", "", "URL of the utilisation server")
-	f.StringVar(&c.Namespace, "namespace", "default", "of the pods")
-	f.StringVar(&c.Selector, "selector", "", "labels of the pods (default: all)")
-	f.DurationVar(&every, "every", time.Second, "interval of listing pods")
+	f.StringVar(&c.Namespace, "namespace", "default", "namespace of the pods")
+	f.StringVar(&c.Selector, "selector", "", "label selector of the pods (default: all)")
+	f.DurationVar(&every, "every", time.Second, "interval of listing the pods")
 	apiserver.Flags(cmd, &o)
 	return cmd
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/kubernasium/kubernasium/server/guard"
 )
 
-// pageOf configures the page of a command that does something else.
-type pageOf struct {
+// sidePage configures the page of a command that does something else.
+type sidePage struct {
 	address   string // empty: no page
 	tokenFile string
 	fragment  string // fragment of the printed address: the first view
 	announce  func(url string)
 }
 
-// beside calls run, and serves the page until run returns. watch updates the page until its context ends.
-func (p *pageOf) beside(ctx context.Context, cfg board.Config, watch, run func(context.Context) error) (err error) {
+// serveDuring calls run, and serves the page until run returns. watch updates the page until its context ends.
+func (p *sidePage) serveDuring(ctx context.Context, cfg board.Config, watch, run func(context.Context) error) (err error) {
 	token, err := readToken(p.tokenFile)
 	if err != nil {
 		return err

@@ -15,10 +15,9 @@ func newKwokParity() *cobra.Command {
 	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "parity",
-		Short: "Play equal actions in memory and on an API server, and report any difference",
-		Long: `Play equal actions in memory and on an API server, and report any difference in state,
-observation, mask, reward, end or info. It fails if there is one. Actions are random among the
-permitted ones.
+		Short: "Play the same actions in memory and on an API server, and report any difference",
+		Long: `Play the same actions in memory and on an API server, and report any difference in state,
+observation, mask, reward, end or info. A difference is an error. Actions are random permitted ones.
 
 The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `; ` + "`trainer kwok up`" + ` starts one.`,
 		Example: `  trainer kwok parity --env k8s/PodBalance-v0 --episodes 3
@@ -49,8 +48,8 @@ The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `;
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Env, "env", "", "environment, or its twin")
-	f.IntVar(&c.Episodes, "episodes", 3, "episodes, of seeds from --seed on")
-	f.IntVar(&c.Decisions, "decisions", 50, "most decisions of an episode")
+	f.IntVar(&c.Episodes, "episodes", 3, "episodes, with seeds from --seed on")
+	f.IntVar(&c.Decisions, "decisions", 50, "maximum decisions of an episode")
 	f.Uint64Var(&c.Seed, "seed", 0, "random seed")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	apiserver.Flags(cmd, &c.Server)

@@ -55,19 +55,19 @@ func newKwokProfile() *cobra.Command {
 		Use:   "profile",
 		Short: "Collect the profile of long-running applications: launch combinations, load them, measure",
 		Long: `Collect a profile of applications that interfere: launch a combination of their containers on a
-node as Jobs, let them warm up, load them, collect what each achieves, tear them down, go on with the
+node as Jobs, let them warm up, load them, measure their throughput, delete them, and continue with the
 next. Several nodes measure at the same time, one combination each.
 
-Each measurement goes to the state file at once. The same command goes on where it was interrupted,
-and with a higher coverage measures what is missing.
+Each measurement is written to the state file at once. The same command resumes after an interruption,
+and with a higher coverage makes the missing measurements.
 
-On KWOK's nodes nothing runs that could be loaded: a law of interference answers. With --load-command
-each container is loaded by a process, all of a combination at the same time. It is a template with
-{{.App}}, {{.Pod}}, {{.Namespace}}, {{.Node}}, {{.Address}}, {{.Duration}} and {{.Seconds}}, run by sh, and
+On KWOK's nodes nothing runs that could be loaded, so a law of interference gives the throughput. With
+--load-command a process loads each container, for all of a combination at the same time. The command is
+a template with {{.App}}, {{.Pod}}, {{.Namespace}}, {{.Node}}, {{.Address}}, {{.Duration}} and {{.Seconds}}, run by sh, and
 prints {"rps": NUMBER, "rt50": SECONDS, "rt99": SECONDS}.
 
-The profile is a CSV file with throughputs as multiples of that alone on a node; trainer lra predict makes
-a node table of it, which the environments play by their option table.`,
+The profile is a CSV file with throughputs relative to that of the application alone on a node. trainer lra
+predict makes a node table from it, which environments read by their option table.`,
 		Example: `  trainer kwok profile --out profile.csv --coverage 0.2 --noise 0.02
   trainer lra predict --profile profile.csv --out table.csv
   trainer compare --env k8s/LRAPlacement-v0 --env-kwargs table:table.csv
@@ -105,22 +105,22 @@ func (o *profileFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&o.out, "out", "o", "", "CSV file of the profile")
 	f.StringVar(&o.StateFile, "state", "", "file of the measurements so far (default OUT.state.json)")
-	f.IntVar(&o.most, "max-containers", lra.MaxSlots, "most containers of a combination")
-	f.Float64Var(&o.coverage, "coverage", 0.2, "share of the combinations to measure, beside each application alone")
-	f.StringVar(&o.combinations, "combinations", "", "CSV file of the combinations to measure, in place of a random share: a column for each application")
-	f.IntVar(&o.Repeats, "repeats", 1, "how often to measure each")
-	f.Uint64Var(&o.seed, "seed", 0, "random seed of the share, and of the noise")
+	f.IntVar(&o.most, "max-containers", lra.MaxSlots, "maximum containers of a combination")
+	f.Float64Var(&o.coverage, "coverage", 0.2, "fraction of the combinations to measure, besides each application alone")
+	f.StringVar(&o.combinations, "combinations", "", "CSV file of the combinations to measure instead of a random fraction, with a column for each application")
+	f.IntVar(&o.Repeats, "repeats", 1, "measurements of each combination")
+	f.Uint64Var(&o.seed, "seed", 0, "random seed of the choice of combinations, and of the noise")
 	f.IntVar(&o.NewNodes, "nodes", 4, "simulated nodes to make")
 	f.StringVar(&o.nodeTable, "node-table", "", "CSV file of the law (default: the generated table of --table-seed)")
-	f.Uint64Var(&o.tableSeed, "table-seed", 0, "random seed of the generated table, as the option table_seed")
+	f.Uint64Var(&o.tableSeed, "table-seed", 0, "random seed of the generated table, like the option table_seed")
 	f.Float64Var(&o.noise, "noise", 0, "standard deviation of the logarithm of a container's throughput")
 	f.StringVar(&o.command, "load-command", "", "template of the command that loads a container")
-	f.StringArrayVar(&o.Nodes, "node", nil, "name of a node to measure on, with --load-command (repeat)")
-	f.StringVar(&o.pods, "pods", "", "YAML file or folder with a Pod for each application, of its name, with --load-command")
-	f.DurationVar(&o.WarmUp, "warm-up", 30*time.Second, "between the start of the containers and the load, with --load-command")
-	f.DurationVar(&o.duration, "duration", 5*time.Minute, "of the load, with --load-command")
-	f.DurationVar(&o.timeout, "timeout", 8*time.Minute, "after which a load command is killed")
-	f.StringVar(&o.Namespace, "namespace", "", "namespace of the containers (default: one for the time of the collection)")
+	f.StringArrayVar(&o.Nodes, "node", nil, "node to measure on, with --load-command (repeat)")
+	f.StringVar(&o.pods, "pods", "", "YAML file or folder with a Pod named after each application, with --load-command")
+	f.DurationVar(&o.WarmUp, "warm-up", 30*time.Second, "time between the start of the containers and the load, with --load-command")
+	f.DurationVar(&o.duration, "duration", 5*time.Minute, "duration of the load, with --load-command")
+	f.DurationVar(&o.timeout, "timeout", 8*time.Minute, "time after which a load command is killed")
+	f.StringVar(&o.Namespace, "namespace", "", "namespace of the containers (default: a temporary one)")
 	apiserver.Flags(cmd, &o.Server)
 	_ = cmd.MarkFlagRequired("out") // the flag exists
 }

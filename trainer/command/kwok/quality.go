@@ -73,8 +73,8 @@ func newKwokQuality() *cobra.Command {
 	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "quality",
-		Short: "Compare how kube-scheduler and ours place an episode's pods on an API server",
-		Long: `Compare how kube-scheduler and ours place the pods of an episode of ` + qualityEnv + ` on an API
+		Short: "Compare kube-scheduler's placements of an episode's pods with those of our policies on an API server",
+		Long: `Compare kube-scheduler's placements with those of our policies for the pods of an episode of ` + qualityEnv + ` on an API
 server: kube-scheduler alone, and each model and baseline in the simulator and as kube-scheduler's
 plugin. It starts a control plane of its own.`,
 		Example: `  trainer kwok quality --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --policy Greedy \
@@ -108,7 +108,7 @@ plugin. It starts a control plane of its own.`,
 	f.StringArrayVar(&c.policies, "policy", nil, "baseline (repeat)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the episode")
-	f.DurationVar(&c.patience, "patience", time.Minute, "how long pods may wait for a node")
+	f.DurationVar(&c.patience, "patience", time.Minute, "maximum time that pods may be pending")
 	return cmd
 }
 

@@ -48,8 +48,8 @@ func newKwokRecord() *cobra.Command {
 	var f recordFlags
 	cmd := &cobra.Command{
 		Use:   "record",
-		Short: "Record a cluster: its nodes, and the pods that come, are bound and end",
-		Long: `Record a cluster: its nodes, and the pods that come, are bound and end, until Ctrl-C. It only lists
+		Short: "Record a cluster: its nodes, and the creation, binding and end of its pods",
+		Long: `Record a cluster: its nodes, and the creation, binding and end of its pods, until Ctrl-C. It only lists
 and watches nodes, pods, priority classes, persistent volumes and their claims. docs/cluster-trace.md describes the
 file, which ` + "`trainer kwok replay`" + ` replays, and which k8s/PodBalance-v0 and k8s/GPUPodScheduling-v0 play by
 their option trace.
@@ -76,7 +76,7 @@ names.`,
 	flags.StringVarP(&f.out, "out", "o", "", "file to write, *.jsonl.zst, *.jsonl.gz or *.jsonl")
 	flags.BoolVar(&f.proceed, "append", false, "continue the recording in the file, if there is one")
 	flags.BoolVar(&f.anonymize, "anonymize", false, "hide names and labels")
-	flags.DurationVar(&f.last, "for", 0, "how long to record; 0 is until Ctrl-C")
+	flags.DurationVar(&f.last, "for", 0, "duration of the recording; 0: until Ctrl-C")
 	flags.StringVar(&f.server.Kubeconfig, "kubeconfig", "", "how to reach the cluster (default: that of "+kwok.KubeconfigVariable+", or in a pod its service account)")
 	return cmd
 }

@@ -22,9 +22,9 @@ func newKwokReplay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Replay a recording on a control plane",
-		Long: `Replay a recording on a control plane: KWOK plays the recorded nodes, and pods come, are bound and end
-as they were. With --scheduler-name a scheduler places the pods instead: each ends as long after its start as it did, and
-finished pods are deleted. Persistent volumes are not replayed.`,
+		Long: `Replay a recording on a control plane: KWOK simulates the recorded nodes, and pods are created, bound and
+ended as recorded. With --scheduler-name a scheduler places the pods instead; each runs for its recorded
+duration, and finished pods are deleted. Persistent volumes are not replayed.`,
 		Example: `  trainer kwok replay cluster.jsonl.zst --speed max
   trainer kwok replay day.jsonl.zst --speed 60 --scheduler-name default-scheduler`,
 		Args: cobra.ExactArgs(1),
@@ -51,8 +51,8 @@ finished pods are deleted. Persistent volumes are not replayed.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&speed, "speed", speed, "how many times faster than it was; max waits for nothing")
-	f.StringVar(&o.Scheduler, "scheduler-name", "", "scheduler that places the pods (default: they are bound where they were)")
+	f.StringVar(&speed, "speed", speed, "factor of the recorded speed; max does not wait")
+	f.StringVar(&o.Scheduler, "scheduler-name", "", "scheduler that places the pods (default: the recorded bindings)")
 	apiserver.Flags(cmd, &server)
 	return cmd
 }

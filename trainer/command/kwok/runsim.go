@@ -19,8 +19,8 @@ func newKwokRunSim() *cobra.Command {
 		Use:   "runsim",
 		Short: "Deploy the workload for a scheduler that runs elsewhere",
 		Long: `Deploy the workload of pod balancing for a scheduler that runs elsewhere: deployments of 5 to
-15 pods of 1 CPU and 2 Gi, one after the other, until the nodes' CPU, memory or pods reach a load.
-Then the deployments are deleted, and it begins again, --cluster_resets times.`,
+15 pods of 1 CPU and 2 Gi, one after another, until the nodes' CPU, memory or pods reach a load.
+Then the deployments are deleted, and it starts over, --cluster_resets times.`,
 		Example: `  trainer kwok runsim --scheduler_name default-scheduler --interval 0s   # the real kube-scheduler
   trainer kwok runsim --cpu_load 0.5 --cluster_resets 5 --out deployments.csv`,
 		Args: cobra.NoArgs,
@@ -50,17 +50,17 @@ Then the deployments are deleted, and it begins again, --cluster_resets times.`,
 		},
 	}
 	f := cmd.Flags()
-	f.Float64Var(&c.CPULoad, "cpu_load", 0.20, "requested part of the nodes' CPU at which they count as filled")
-	f.Float64Var(&c.MemoryLoad, "mem_load", 0.20, "likewise of their memory")
-	f.Float64Var(&c.PodLoad, "pod_load", 0.20, "likewise of the pods that they run at most")
-	f.IntVar(&c.Resets, "cluster_resets", 2, "how often to fill and to empty them")
+	f.Float64Var(&c.CPULoad, "cpu_load", 0.20, "requested fraction of the nodes' CPU at which they count as full")
+	f.Float64Var(&c.MemoryLoad, "mem_load", 0.20, "requested fraction of their memory at which they count as full")
+	f.Float64Var(&c.PodLoad, "pod_load", 0.20, "fraction of their maximum number of pods at which they count as full")
+	f.IntVar(&c.Resets, "cluster_resets", 2, "how often to fill and empty them")
 	f.StringVar(&c.SchedulerName, "scheduler_name", "custom-scheduler", "scheduler of the pods")
-	f.IntVar(&c.Nodes, "node_count", 10, "nodes of 64 CPU and 256 Gi to create, worker-0 and so on, unless they are there")
-	f.DurationVar(&c.Interval, "interval", 40*time.Second, "between deployments")
-	f.DurationVar(&c.Patience, "patience", 5*time.Minute, "how long pods may wait for a node")
+	f.IntVar(&c.Nodes, "node_count", 10, "nodes of 64 CPU and 256 Gi to create, worker-0 and so on, unless they exist")
+	f.DurationVar(&c.Interval, "interval", 40*time.Second, "time between deployments")
+	f.DurationVar(&c.Patience, "patience", 5*time.Minute, "maximum time that pods may be pending")
 	f.StringVar(&c.Namespace, "namespace", "default", "namespace of the deployments")
 	f.Uint64Var(&c.Seed, "seed", 0, "random seed of the numbers of replicas")
-	f.StringVarP(&out, "out", "o", "", "CSV file of the deployments, which k8s/PodBalance-v0 plays by its option deployments")
+	f.StringVarP(&out, "out", "o", "", "CSV file of the deployments, which k8s/PodBalance-v0 reads by its option deployments")
 	apiserver.Flags(cmd, &c.Server)
 	return cmd
 }
@@ -98,7 +98,7 @@ func newKwokCleanCluster() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "cleancluster",
-		Short: "Delete the deployments and pods that runsim left",
+		Short: "Delete the deployments and pods that runsim has left",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return kwok.Clean(cmd.Context(), o, namespace, all)

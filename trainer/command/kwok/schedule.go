@@ -29,11 +29,11 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
-// nodesOfOthers excludes nodes of the control plane, and those of running environments.
-const nodesOfOthers = "!node-role.kubernetes.io/control-plane,!kubernasium.io/environment"
+// defaultNodeSelector excludes nodes of the control plane, and those of running environments.
+const defaultNodeSelector = "!node-role.kubernetes.io/control-plane,!kubernasium.io/environment"
 
-// stopScheduler is the time in which the scheduler must end.
-const stopScheduler = 15 * time.Second
+// stopTimeout is the time in which the scheduler must end.
+const stopTimeout = 15 * time.Second
 
 // scheduleConfig holds the arguments of a scheduler.
 type scheduleConfig struct {
@@ -45,7 +45,7 @@ type scheduleConfig struct {
 	print   bool
 
 	tensorboard string // folder; empty: none
-	page        pageOf
+	page        sidePage
 }
 
 func newKwokSchedule() *cobra.Command {
@@ -84,25 +84,25 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 		},
 	}
 	f, a := cmd.Flags(), &c.profile.Args
-	f.StringVar(&a.Model, "model", "", "model file, of an environment of nodes")
+	f.StringVar(&a.Model, "model", "", "model file, trained in an environment whose actions are nodes")
 	f.StringVar(&a.Baseline, "policy", "", "baseline")
 	f.StringVar(&a.Env, "env", "", "environment of the baseline (default: "+live.DefaultEnv+"); a model says its own")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.StringVar(&c.profile.Name, "scheduler-name", "custom-scheduler", "schedulerName of the pods to place")
-	f.StringVar(&a.NodeSelector, "node-selector", nodesOfOthers, "label selector of the nodes to place them on")
-	f.DurationVar(&a.Budget.Duration, "budget", 100*time.Millisecond, "time of a decision, after which kube-scheduler's scores decide")
-	f.StringVar(&a.Order, "order", schedulerconfig.OrderRespect, "among which nodes the policy chooses: respect (those that users prefer), policy (all), or tiebreak (those that kube-scheduler scores best)")
-	f.Int64Var(&c.margin, "margin", schedulerconfig.DefaultMargin, "by how much a node's preference score may be below the best with --order respect; a preference that is met gives 200")
+	f.StringVar(&a.NodeSelector, "node-selector", defaultNodeSelector, "label selector of the nodes to place them on")
+	f.DurationVar(&a.Budget.Duration, "budget", 100*time.Millisecond, "time limit of a decision, after which kube-scheduler's scores decide")
+	f.StringVar(&a.Order, "order", schedulerconfig.OrderRespect, "nodes among which the policy chooses: respect (those that users prefer), policy (all), or tiebreak (those that kube-scheduler scores best)")
+	f.Int64Var(&c.margin, "margin", schedulerconfig.DefaultMargin, "how far a node's preference score may be below the best with --order respect; one satisfied preference gives 200")
 	f.DurationVar(&a.ReloadEvery.Duration, "reload-every", 5*time.Second, "interval between checks of the model file")
-	f.StringVar(&a.Serve.Listen, "listen", "127.0.0.1:10359", "address of the HTTP endpoints; port 0 takes a free one, empty: none. Beyond loopback it needs a token")
+	f.StringVar(&a.Serve.Listen, "listen", "127.0.0.1:10359", "address of the HTTP endpoints; port 0 selects a free one, empty: none. Beyond loopback it needs a token")
 	f.StringVar(&a.Serve.TokenFile, "token-file", "", "file with the token of requests (default: "+play.TokenVariable+", if set)")
 	f.StringVar(&c.lease.Namespace, "lease-namespace", "kube-system", "namespace of the lease")
 	f.StringVar(&c.lease.Name, "lease-name", "", "name of the lease (default: the scheduler's)")
-	f.DurationVar(&c.lease.Duration, "lease-duration", 15*time.Second, "how long a leader that is not heard of stays one")
+	f.DurationVar(&c.lease.Duration, "lease-duration", 15*time.Second, "time without renewal after which a lease expires")
 	f.StringVar(&c.config, "config", "", "file to write the configuration to (default: a temporary one)")
 	f.StringVar(&c.tensorboard, "tensorboard", "", "folder to write TensorBoard's tags to: placements by node, the cluster's imbalance")
-	f.StringVar(&c.page.address, "board", "", "address of a page with the cluster and the reasons of each decision, such as 127.0.0.1:6007; port 0 takes a free one, empty: none. Beyond loopback it needs the token")
-	f.BoolVar(&c.print, "print-config", false, "print the configuration and end")
+	f.StringVar(&c.page.address, "board", "", "address of a page with the cluster and the reasons of each decision, such as 127.0.0.1:6007; port 0 selects a free one, empty: none. Beyond loopback it needs the token")
+	f.BoolVar(&c.print, "print-config", false, "print the configuration and exit")
 	apiserver.Flags(cmd, &c.server)
 	return cmd
 }
@@ -221,7 +221,7 @@ func runScheduler(ctx context.Context, binary string, args []string, stderr io.W
 	runtime.LockOSThread() // the kernel signals a child when the thread that started it ends
 	defer runtime.UnlockOSThread()
 	child.Cancel = func() error { return procgroup.Terminate(child) }
-	child.WaitDelay = stopScheduler
+	child.WaitDelay = stopTimeout
 	err := child.Run()
 	if ctx.Err() != nil {
 		return nil
@@ -293,10 +293,10 @@ func (c *scheduleConfig) onBoard(ctx context.Context, client kubernetes.Interfac
 	if err != nil {
 		return fmt.Errorf("--node-selector: %w", err)
 	}
-	w, err := newWatched([]string{c.profile.Name}, c.profile.Args.Args, selector)
+	w, err := newLiveCluster([]string{c.profile.Name}, c.profile.Args.Args, selector)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	return c.page.beside(ctx, board.Config{Cluster: w}, func(ctx context.Context) error { return w.watch(ctx, client) }, run)
+	return c.page.serveDuring(ctx, board.Config{Cluster: w}, func(ctx context.Context) error { return w.watch(ctx, client) }, run)
 }

@@ -36,10 +36,10 @@ const (
 	explainShare = 0.25
 )
 
-// watched is a running cluster as its page shows it: the nodes and pods of the API server and, for each
+// liveCluster is a running cluster as its page shows it: the nodes and pods of the API server and, for each
 // decision, the scores of the policy and of kube-scheduler's default in the state before it. This process
 // computes the explanations, outside the scheduler, so that they delay no decision.
-type watched struct {
+type liveCluster struct {
 	schedulers []string // schedulers whose decisions are shown; empty: all
 	shadow     bool     // the policy binds no pods
 	args       live.Args
@@ -67,16 +67,16 @@ type watched struct {
 }
 
 var (
-	_ board.Cluster = (*watched)(nil)
-	_ mirror.Source = (*watched)(nil)
+	_ board.Cluster = (*liveCluster)(nil)
+	_ mirror.Source = (*liveCluster)(nil)
 )
 
 // standardScores names the baseline with kube-scheduler's default scores.
 var standardScores = live.Args{Baseline: "KubeDefault", Env: live.DefaultEnv}
 
-// newWatched opens the policy a second time, apart from the scheduler's own.
-func newWatched(schedulers []string, args live.Args, selector labels.Selector) (*watched, error) {
-	w := &watched{
+// newLiveCluster opens the policy a second time, apart from the scheduler's own.
+func newLiveCluster(schedulers []string, args live.Args, selector labels.Selector) (*liveCluster, error) {
+	w := &liveCluster{
 		schedulers: schedulers, args: args, selector: selector, on: map[string]map[types.UID]*corev1.Pod{}, changes: map[string]int64{},
 		pending: map[types.UID]*corev1.Pod{}, mirror: mirror.New(selector), viewers: map[int]func(){},
 		baselines: map[string]*live.Policy{}, wanted: map[string]bool{},
@@ -91,7 +91,7 @@ func newWatched(schedulers []string, args live.Args, selector labels.Selector) (
 	return w, nil
 }
 
-func (w *watched) close() error {
+func (w *liveCluster) close() error {
 	errs := []error{w.policy.Close(), w.standard.Close()}
 	for _, p := range w.baselines {
 		errs = append(errs, p.Close())
@@ -100,7 +100,7 @@ func (w *watched) close() error {
 }
 
 // watch follows the API server until ctx ends.
-func (w *watched) watch(ctx context.Context, client kubernetes.Interface) error {
+func (w *liveCluster) watch(ctx context.Context, client kubernetes.Interface) error {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	defer factory.Shutdown()
 	ctx, stop := context.WithCancel(ctx)
@@ -123,7 +123,7 @@ func (w *watched) watch(ctx context.Context, client kubernetes.Interface) error 
 }
 
 // handler calls set for each added, changed or deleted object, and then wakes the viewers.
-func handler[T any](w *watched, set func(v *T, before, gone bool)) cache.ResourceEventHandler {
+func handler[T any](w *liveCluster, set func(v *T, before, gone bool)) cache.ResourceEventHandler {
 	one := func(obj any, before, gone bool) {
 		if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = d.Obj
@@ -146,7 +146,7 @@ func handler[T any](w *watched, set func(v *T, before, gone bool)) cache.Resourc
 	}
 }
 
-func (w *watched) setNode(n *corev1.Node, gone bool) {
+func (w *liveCluster) setNode(n *corev1.Node, gone bool) {
 	i, found := slices.BinarySearchFunc(w.nodes, n, func(a, b *corev1.Node) int { return mirror.CompareNames(a.Name, b.Name) })
 	switch {
 	case gone && found:
@@ -159,7 +159,7 @@ func (w *watched) setNode(n *corev1.Node, gone bool) {
 }
 
 // setPod updates a pod, and records the decision if the pod has just been bound.
-func (w *watched) setPod(ctx context.Context, p *corev1.Pod, before, gone bool) {
+func (w *liveCluster) setPod(ctx context.Context, p *corev1.Pod, before, gone bool) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	node := p.Spec.NodeName
 	if node == "" {
@@ -170,7 +170,7 @@ func (w *watched) setPod(ctx context.Context, p *corev1.Pod, before, gone bool) 
 	}
 	_, known := w.on[node][p.UID]
 	if !before && !gone && !known && (len(w.schedulers) == 0 || slices.Contains(w.schedulers, p.Spec.SchedulerName)) {
-		w.decided(ctx, p)
+		w.recordDecision(ctx, p)
 	}
 	delete(w.pending, p.UID)
 	if w.on[node] == nil {
@@ -186,18 +186,18 @@ func (w *watched) setPod(ctx context.Context, p *corev1.Pod, before, gone bool) 
 }
 
 // Len implements [mirror.Source].
-func (w *watched) Len() int { return len(w.nodes) }
+func (w *liveCluster) Len() int { return len(w.nodes) }
 
 // Node implements [mirror.Source].
-func (w *watched) Node(i int) (*corev1.Node, int64) {
+func (w *liveCluster) Node(i int) (*corev1.Node, int64) {
 	return w.nodes[i], w.changes[w.nodes[i].Name] + 1
 }
 
 // Pods implements [mirror.Source].
-func (w *watched) Pods(i int) iter.Seq[*corev1.Pod] { return maps.Values(w.on[w.nodes[i].Name]) }
+func (w *liveCluster) Pods(i int) iter.Seq[*corev1.Pod] { return maps.Values(w.on[w.nodes[i].Name]) }
 
 // Follow implements [board.Cluster].
-func (w *watched) Follow(ctx context.Context, changed func()) {
+func (w *liveCluster) Follow(ctx context.Context, changed func()) {
 	w.mu.Lock()
 	w.joined++
 	me := w.joined
@@ -210,7 +210,7 @@ func (w *watched) Follow(ctx context.Context, changed func()) {
 }
 
 // Look implements [board.Cluster].
-func (w *watched) Look() *board.ClusterInfo {
+func (w *liveCluster) Look() *board.ClusterInfo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	info := &board.ClusterInfo{

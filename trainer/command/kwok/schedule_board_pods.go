@@ -26,7 +26,7 @@ type leftPod struct {
 }
 
 // leave records that a pod has left its node, because it has ended or was deleted.
-func (w *watched) leave(p *corev1.Pod, gone bool) {
+func (w *liveCluster) leave(p *corev1.Pod, gone bool) {
 	shown, now := showPod(p), time.Now()
 	shown.To = &now
 	if gone && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
@@ -54,7 +54,7 @@ func showPod(p *corev1.Pod) board.NodePod {
 }
 
 // PodsOf implements [board.Cluster].
-func (w *watched) PodsOf(node string) []board.NodePod {
+func (w *liveCluster) PodsOf(node string) []board.NodePod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var pods []board.NodePod

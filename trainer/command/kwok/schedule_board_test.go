@@ -31,9 +31,9 @@ import (
 func servePage(t *testing.T, client kubernetes.Interface, args live.Args) (get func(path string, to any)) {
 	t.Helper()
 	c := scheduleConfig{}
-	c.profile.Name, c.profile.Args.Args, c.profile.Args.NodeSelector = "custom-scheduler", args, nodesOfOthers
+	c.profile.Name, c.profile.Args.Args, c.profile.Args.NodeSelector = "custom-scheduler", args, defaultNodeSelector
 	told, ended := make(chan string, 1), make(chan error, 1)
-	c.page = pageOf{address: "127.0.0.1:0", announce: func(url string) { told <- url }}
+	c.page = sidePage{address: "127.0.0.1:0", announce: func(url string) { told <- url }}
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		ended <- c.onBoard(ctx, client, func(ctx context.Context) error { <-ctx.Done(); return nil })
@@ -140,7 +140,7 @@ func TestScheduleBoard(t *testing.T) {
 // at the decisions that follow, in the state before them: First chooses a, and RoundRobin, which nobody has asked about, is
 // not known to have chosen.
 func TestScheduleBoardAsks(t *testing.T) {
-	w, err := newWatched([]string{"custom-scheduler"}, live.Args{Baseline: "KubeDefault"}, labels.Everything())
+	w, err := newLiveCluster([]string{"custom-scheduler"}, live.Args{Baseline: "KubeDefault"}, labels.Everything())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestScheduleBoardAsks(t *testing.T) {
 // TestPodsOfLiveNode: of three pods of node a one runs, one has ended and one was deleted; the last to leave stands before the
 // one that left earlier, and what node b has is its own.
 func TestPodsOfLiveNode(t *testing.T) {
-	w, err := newWatched(nil, live.Args{Baseline: "Greedy"}, labels.Everything())
+	w, err := newLiveCluster(nil, live.Args{Baseline: "Greedy"}, labels.Everything())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestScheduleBoardModel(t *testing.T) {
 // TestWatchedFollows: viewers are woken by what happens, and nodes and pods that go are gone.
 func TestWatchedFollows(t *testing.T) {
 	client := fake.NewClientset(sizedNode("a", "r"), sizedNode("b", "r"), podWanting("old", "4", "a"))
-	w, err := newWatched([]string{"custom-scheduler"}, live.Args{Baseline: "Greedy"}, labels.Everything())
+	w, err := newLiveCluster([]string{"custom-scheduler"}, live.Args{Baseline: "Greedy"}, labels.Everything())
 	if err != nil {
 		t.Fatal(err)
 	}

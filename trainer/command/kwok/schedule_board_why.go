@@ -22,16 +22,16 @@ import (
 	"github.com/kubernasium/kubernasium/kwok/mirror"
 )
 
-// decided records a decision of the scheduler, with the scores of the policy and of the default in the state
+// recordDecision records a decision of the scheduler, with the scores of the policy and of the default in the state
 // before it.
-func (w *watched) decided(ctx context.Context, p *corev1.Pod) {
+func (w *liveCluster) recordDecision(ctx context.Context, p *corev1.Pod) {
 	w.placed++
 	why := &board.PodWhy{Pod: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, At: time.Now()}
 	head := board.Decision{Pod: why.Pod, Node: why.Node, At: why.At}
 	if began := time.Now(); began.After(w.rest) {
-		asked := p.DeepCopy()
-		asked.Spec.NodeName = ""
-		if err := w.explain(ctx, asked, why, slices.Sorted(maps.Keys(w.wanted))); err != nil {
+		namedPolicy := p.DeepCopy()
+		namedPolicy.Spec.NodeName = ""
+		if err := w.explain(ctx, namedPolicy, why, slices.Sorted(maps.Keys(w.wanted))); err != nil {
 			why.Message = err.Error()
 		}
 		w.rest = time.Now().Add(time.Duration(float64(time.Since(began)) * (1/explainShare - 1)))
@@ -46,7 +46,7 @@ func (w *watched) decided(ctx context.Context, p *corev1.Pod) {
 }
 
 // summarize copies the scores of a decision from its explanation.
-func (w *watched) summarize(why *board.PodWhy, head *board.Decision) {
+func (w *liveCluster) summarize(why *board.PodWhy, head *board.Decision) {
 	at := slices.Index(why.Nodes, why.Node)
 	for _, c := range why.Choices {
 		if c.Error != "" || len(c.Action) == 0 {
@@ -77,7 +77,7 @@ func (w *watched) summarize(why *board.PodWhy, head *board.Decision) {
 }
 
 // policyName returns the name of the scheduler's policy among the choices.
-func (w *watched) policyName() string {
+func (w *liveCluster) policyName() string {
 	if w.args.Model != "" {
 		return w.args.Model
 	}
@@ -85,7 +85,7 @@ func (w *watched) policyName() string {
 }
 
 // explain asks the policies for a pod's placement in the current state. The caller holds w.mu.
-func (w *watched) explain(ctx context.Context, p *corev1.Pod, why *board.PodWhy, baselines []string) error {
+func (w *liveCluster) explain(ctx context.Context, p *corev1.Pod, why *board.PodWhy, baselines []string) error {
 	if err := w.mirror.Sync(w); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (w *watched) explain(ctx context.Context, p *corev1.Pod, why *board.PodWhy,
 			q.Open = append(q.Open, n.Name)
 		}
 	}
-	policies, unknown := w.askedOf(baselines, len(names))
+	policies, unknown := w.namedPolicies(baselines, len(names))
 	_, _, err := w.mirror.Ask(q, func(s *cluster.State, d envs.Decision) (int32, uint64, error) {
 		why.Nodes = slices.Clone(names)
 		for _, a := range policies {
@@ -130,18 +130,18 @@ func (w *watched) explain(ctx context.Context, p *corev1.Pod, why *board.PodWhy,
 	return err
 }
 
-// asked is a policy with its name on the page.
-type asked struct {
+// namedPolicy is a policy with its name on the page.
+type namedPolicy struct {
 	name   string
 	policy *live.Policy
 }
 
-// askedOf returns the scheduler's policy, kube-scheduler's default and further baselines, each once. unknown
+// namedPolicies returns the scheduler's policy, kube-scheduler's default and further baselines, each once. unknown
 // explains those that cannot be opened.
-func (w *watched) askedOf(baselines []string, nodes int) (policies []asked, unknown []board.Choice) {
-	policies = append(policies, asked{w.policyName(), w.policy})
+func (w *liveCluster) namedPolicies(baselines []string, nodes int) (policies []namedPolicy, unknown []board.Choice) {
+	policies = append(policies, namedPolicy{w.policyName(), w.policy})
 	if w.policyName() != standardScores.Baseline {
-		policies = append(policies, asked{standardScores.Baseline, w.standard})
+		policies = append(policies, namedPolicy{standardScores.Baseline, w.standard})
 	}
 	for _, name := range baselines {
 		if name == w.policyName() || name == standardScores.Baseline {
@@ -156,13 +156,13 @@ func (w *watched) askedOf(baselines []string, nodes int) (policies []asked, unkn
 			}
 			w.baselines[name] = p
 		}
-		policies = append(policies, asked{name, p})
+		policies = append(policies, namedPolicy{name, p})
 	}
 	return policies, unknown
 }
 
 // choose asks the policy for its choice and its scores.
-func (a asked) choose(ctx context.Context, s *cluster.State, d envs.Decision) board.Choice {
+func (a namedPolicy) choose(ctx context.Context, s *cluster.State, d envs.Decision) board.Choice {
 	c, err := a.policy.Choose(ctx, s, d)
 	if err != nil {
 		return board.Choice{Policy: a.name, Error: err.Error()}
@@ -217,7 +217,7 @@ func messageOf(p *corev1.Pod) string {
 }
 
 // Why implements [board.Cluster].
-func (w *watched) Why(ctx context.Context, pod string, policies []string) (*board.PodWhy, error) {
+func (w *liveCluster) Why(ctx context.Context, pod string, policies []string) (*board.PodWhy, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range policies {

@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
-// placementsOfHistogram is the number of placements in a histogram.
-const placementsOfHistogram = 50
+// histogramSize is the number of placements in a histogram.
+const histogramSize = 50
 
 // placementLog writes a scheduler's actions as TensorBoard tags, with the number of placed pods as the step:
 // scheduler/imbalance for each, and histograms of scheduler/placements_by_node.
@@ -32,7 +32,7 @@ func (l *placementLog) add(p kwok.Placement) {
 	l.placed++
 	l.nodes = append(l.nodes, float64(p.Node))
 	l.note(l.events.Scalars(l.placed, map[string]float64{"scheduler/imbalance": p.Imbalance}))
-	if len(l.nodes) >= placementsOfHistogram {
+	if len(l.nodes) >= histogramSize {
 		l.histogram()
 	}
 	l.note(l.events.Flush())

@@ -326,7 +326,7 @@ func TestSchedulePrintConfig(t *testing.T) {
 		t.Errorf("lease %+v, want that of 30, 20 and 4 s", l)
 	}
 	args := p.PluginConfig[0].Args
-	if path, _ := args["model"].(string); !filepath.IsAbs(path) || args["order"] != "policy" || args["margin"] != 0.0 || args["nodeSelector"] != nodesOfOthers || fmt.Sprint(args["options"]) != "map[steps:9]" {
+	if path, _ := args["model"].(string); !filepath.IsAbs(path) || args["order"] != "policy" || args["margin"] != 0.0 || args["nodeSelector"] != defaultNodeSelector || fmt.Sprint(args["options"]) != "map[steps:9]" {
 		t.Errorf("arguments %v", args)
 	}
 }

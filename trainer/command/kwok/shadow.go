@@ -36,7 +36,7 @@ type shadowFlags struct {
 	env                string
 	kwargs             map[string]any
 	o                  shadow.Options
-	page               pageOf
+	page               sidePage
 	shown              board.LiveReport
 }
 
@@ -48,7 +48,7 @@ func newKwokShadow() *cobra.Command {
 		Short: "Report whether a policy would have scheduled a cluster better than its scheduler did",
 		Long: `Report whether a policy would have scheduled a cluster better than its scheduler did.
 
-The command reads a recording of the cluster, or with --record makes one until Ctrl-C: it lists and watches, and
+The command reads a recording of the cluster, or with --record makes one until Ctrl-C. It lists and watches, and
 changes nothing. It simulates a second cluster for each policy: the same nodes, and the same pods at the same
 times, placed by the policy. A pod that fits nowhere waits until there is room; each runs as long as it did in
 the recording. The report compares what happened with what would have happened: allocated CPU, memory and
@@ -56,10 +56,10 @@ GPUs, fragmentation, imbalance, nodes in use, pending pods and the time that pod
 from a bootstrap over blocks of time.
 
 --board serves a page until Ctrl-C, also after the report: the report, and with --record the cluster with the
-decisions of its scheduler and what the first policy and kube-scheduler's default scores say of them.
+decisions of its scheduler and the scores of the first policy and of kube-scheduler's default.
 
-The recording is all that is kept. With --record and a file that is there the recording goes on, and the report
-is of all of it.`,
+The recording is the only state. With --record and an existing file the recording continues, and the report
+covers all of it.`,
 		Example: `  trainer kwok shadow --record cluster.jsonl.zst --policy Greedy --html report.html
   trainer kwok shadow --record cluster.jsonl.zst --policy Greedy --board 127.0.0.1:6007     # look on meanwhile
   trainer kwok shadow --trace day.jsonl.zst --policy Greedy
@@ -89,19 +89,19 @@ is of all of it.`,
 	f := cmd.Flags()
 	f.StringVar(&c.trace, "trace", "", "recording of the cluster")
 	f.StringVar(&c.recorder.out, "record", "", "record the cluster to this file, or continue the recording in it, and then report")
-	f.DurationVar(&c.recorder.last, "for", 0, "how long to record; 0 is until Ctrl-C")
-	f.DurationVar(&c.every, "every", 10*time.Minute, "how often the report of --html and --board is made anew while the command records")
+	f.DurationVar(&c.recorder.last, "for", 0, "duration of the recording; 0: until Ctrl-C")
+	f.DurationVar(&c.every, "every", 10*time.Minute, "interval of new reports for --html and --board during the recording")
 	f.StringVar(&c.recorder.server.Kubeconfig, "kubeconfig", "", "how to reach the cluster (default: that of "+kwok.KubeconfigVariable+", or in a pod its service account)")
-	f.StringArrayVar(&c.models, "model", nil, "model file, of an environment of nodes (repeat)")
+	f.StringArrayVar(&c.models, "model", nil, "model file, trained in an environment whose actions are nodes (repeat)")
 	f.StringArrayVar(&c.policies, "policy", nil, "baseline (repeat)")
-	f.StringVar(&c.env, "env", live.DefaultEnv, "environment of the baselines; a model says its own")
+	f.StringVar(&c.env, "env", live.DefaultEnv, "environment of the baselines; a model has its own")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.StringArrayVar(&c.o.Schedulers, "scheduler-name", nil, "schedulerName of the pods that the policies place (repeat; default: all)")
-	f.StringVar(&c.since, "since", "", "start of the comparison: a time such as 2026-03-01T06:00:00Z, or a duration since the recording's start; earlier time is simulated and does not count")
-	f.DurationVar(&c.o.Block, "block", shadow.DefaultBlock, "length of the blocks of time of the intervals")
+	f.StringVar(&c.since, "since", "", "start of the comparison: a time such as 2026-03-01T06:00:00Z, or a duration since the recording's start; time before it is simulated but does not count")
+	f.DurationVar(&c.o.Block, "block", shadow.DefaultBlock, "length of the bootstrap's blocks of time")
 	f.StringVar(&c.decisions, "decisions", "", "CSV file for the recorded decisions and the policies' choices in the same state")
-	f.StringVar(&c.html, "html", "", "file to write the report to as a page, with plots")
-	f.StringVar(&c.page.address, "board", "", "address of a page with the report, and with --record the cluster, such as 127.0.0.1:6007; port 0 takes a free one, empty: none. Beyond loopback it needs a token")
+	f.StringVar(&c.html, "html", "", "HTML file for the report, with plots")
+	f.StringVar(&c.page.address, "board", "", "address of a page with the report, and with --record the cluster, such as 127.0.0.1:6007; port 0 selects a free one, empty: none. Beyond loopback it needs a token")
 	f.StringVar(&c.page.tokenFile, "token-file", "", "file with the token of the page's visitors (default: "+play.TokenVariable+", if set)")
 	return cmd
 }
@@ -134,7 +134,7 @@ func (c *shadowFlags) onBoard(cmd *cobra.Command, run func() error) (err error) 
 		if err != nil {
 			return err
 		}
-		w, err := newWatched(c.o.Schedulers, c.first(), labels.Everything())
+		w, err := newLiveCluster(c.o.Schedulers, c.first(), labels.Everything())
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (c *shadowFlags) onBoard(cmd *cobra.Command, run func() error) (err error) 
 		c.page.fragment = "#shadow"
 	}
 	c.page.announce = func(url string) { fmt.Fprintln(cmd.ErrOrStderr(), url) } // stdout is for the report
-	return c.page.beside(cmd.Context(), cfg, watch, func(ctx context.Context) error {
+	return c.page.serveDuring(cmd.Context(), cfg, watch, func(ctx context.Context) error {
 		if err := run(); err != nil {
 			return err
 		}
@@ -326,8 +326,8 @@ func (c *shadowFlags) print(cmd *cobra.Command, r *shadow.Report) error {
 	return printShadow(cmd.OutOrStdout(), r)
 }
 
-// mostListed is the maximum number of unplaced pods in the text.
-const mostListed = 20
+// maxListed is the maximum number of unplaced pods in the text.
+const maxListed = 20
 
 // printShadow writes the report as text.
 func printShadow(w io.Writer, r *shadow.Report) error {
@@ -383,12 +383,12 @@ func printPolicy(w io.Writer, p *shadow.Cluster) {
 func printUnplaced(w io.Writer, r *shadow.Report) error {
 	if n := len(r.Unplaced); n > 0 {
 		fmt.Fprintf(w, "\n%d pods that nobody placed", n)
-		if n > mostListed {
-			fmt.Fprintf(w, ", of which the first %d; --json and --html list all", mostListed)
+		if n > maxListed {
+			fmt.Fprintf(w, ", of which the first %d; --json and --html list all", maxListed)
 		}
 		fmt.Fprintln(w)
 		t := tracking.NewTable("pod", "created", ">CPU", ">memory, MiB", ">GPUs")
-		for _, p := range r.Unplaced[:min(n, mostListed)] {
+		for _, p := range r.Unplaced[:min(n, maxListed)] {
 			t.Append(p.Pod, p.Created.UTC().Format(time.RFC3339), number(float64(p.MilliCPU)/1000), number(math.Round(float64(p.MemoryBytes)/(1<<20))), number(float64(p.GPUs)*float64(p.MilliGPU)/1000))
 		}
 		if err := t.WriteText(w); err != nil {

@@ -79,7 +79,7 @@ func TestShadowWatches(t *testing.T) {
 		name       string
 		placed     int
 	}{{nil, "all schedulers", 3}, {[]string{"one", "three"}, "one, three", 2}} {
-		w, err := newWatched(tc.schedulers, live.Args{Baseline: "Greedy"}, labels.Everything())
+		w, err := newLiveCluster(tc.schedulers, live.Args{Baseline: "Greedy"}, labels.Everything())
 		if err != nil {
 			t.Fatal(err)
 		}

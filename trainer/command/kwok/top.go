@@ -23,7 +23,7 @@ func newKwokTop() *cobra.Command {
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show live what is requested of each node",
+		Short: "Show the requests on each node live",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := kwok.Connect(cmd.Context(), o)
@@ -53,7 +53,7 @@ func newKwokTop() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&every, "every", time.Second, "refresh interval")
-	cmd.Flags().BoolVar(&once, "once", false, "print once and end")
+	cmd.Flags().BoolVar(&once, "once", false, "print once and exit")
 	apiserver.Flags(cmd, &o)
 	return cmd
 }

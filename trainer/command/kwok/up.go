@@ -56,18 +56,18 @@ The state is in memory and goes with the control plane, unless --data-dir is giv
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&u.listen, "listen", "127.0.0.1:0", "address of the API server; port 0 takes a free one")
-	f.StringVar(&u.dataDir, "data-dir", "", "folder of the state, which stays and may be used again (default a temporary one in memory)")
+	f.StringVar(&u.listen, "listen", "127.0.0.1:0", "address of the API server; port 0 selects a free one")
+	f.StringVar(&u.dataDir, "data-dir", "", "folder of the state, which is kept and can be reused (default a temporary one in memory)")
 	f.BoolVar(&u.durable, "durable", false, "write to the disk at each change; needs --data-dir")
 	f.StringVar(&u.kubeconfig, "kubeconfig", "", "file to write for clients, instead of a context (default kubeconfig in the data folder)")
-	f.StringVar(&u.context, "context", "kubernasium", "context to add to the kubeconfig that kubectl uses; -2, -3, ... is appended where the name is taken")
-	f.StringVar(&u.authorization, "authorization", "always-allow", "always-allow: every client with the token may do everything; rbac: by roles, and pods get their service account's token")
-	f.StringSliceVar(&u.enableCRDs, "enable-crds", nil, "KWOK's kinds of what kubectl logs, exec, attach and port-forward do, such as ClusterLogs: see the control plane's README")
+	f.StringVar(&u.context, "context", "kubernasium", "context to add to the kubeconfig that kubectl uses; -2, -3, ... is appended if the name is taken")
+	f.StringVar(&u.authorization, "authorization", "always-allow", "always-allow: every client with the token may do everything; rbac: roles decide, and pods get their service account's token")
+	f.StringSliceVar(&u.enableCRDs, "enable-crds", nil, "KWOK's kinds that configure kubectl logs, exec, attach and port-forward, such as ClusterLogs; see the control plane's README")
 	f.BoolVar(&u.metrics, "metrics", true, "serve metrics.k8s.io for kubectl top, with the usage in the pods' annotations")
 	f.IntVar(&u.nodes.Count, "nodes", 0, "simulated nodes to create, node-1 to node-N")
 	f.StringVar(&u.nodeCPU, "node-cpu", "8", "CPU of each, such as 8 or 7500m")
 	f.StringVar(&u.nodeMemory, "node-memory", "32Gi", "memory of each")
-	f.Int64Var(&u.nodes.Pods, "node-pods", 110, "pods that each takes")
+	f.Int64Var(&u.nodes.Pods, "node-pods", 110, "maximum pods of each")
 	f.Int64Var(&u.nodes.GPUs, "node-gpus", 0, "GPUs of each, as nvidia.com/gpu")
 	return cmd
 }

@@ -38,7 +38,7 @@ type recommenderFlags struct {
 func (c *recommenderFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.policy.Model, "model", "", "model file of "+vpaEnv+" or its discrete variant")
-	f.StringVar(&c.policy.Baseline, "baseline", "", "or a baseline of "+vpaEnv+": upstream is the Kubernetes recommender")
+	f.StringVar(&c.policy.Baseline, "baseline", "", "or a baseline of "+vpaEnv+"; upstream is the Kubernetes recommender")
 	f.StringVar(&c.policy.Env, "env", "", "environment of a model or baseline (default: the model's, or "+vpaEnv+")")
 	f.StringArrayVar(&c.kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.StringVar(&c.name, "recommender-name", "kubernasium", "name by which autoscalers select this recommender; "+vpa.DefaultRecommender+" is that of those that name none")
@@ -119,20 +119,19 @@ func newKwokVPA() *cobra.Command {
 	var elect bool
 	cmd := &cobra.Command{
 		Use:   "vpa",
-		Short: "Recommend what pods request, as a recommender of VerticalPodAutoscaler objects",
-		Long: `Run a trained model, or a baseline, as a recommender with a name. It serves the
-VerticalPodAutoscaler objects whose spec.recommenders name it: at each interval it reads their pods
-from metrics.k8s.io and writes status.recommendation. Upstream's updater and admission controller act on that:
-those of the cluster or, on a control plane without them, --updater and --admission, which run upstream's
-packages (bin/vpa-upstream) in step with the recommender. The definitions of the objects are installed where
-they are missing.
+		Short: "Recommend requests of pods, as a recommender of VerticalPodAutoscaler objects",
+		Long: `Run a trained model, or a baseline, as a recommender with a name. It serves the VerticalPodAutoscaler
+objects whose spec.recommenders name it: at each interval it reads the usage of their pods from metrics.k8s.io
+and writes status.recommendation. Upstream's updater and admission controller apply it: those of the cluster or,
+with --updater and --admission, upstream's packages (bin/vpa-upstream), which run in step with the recommender.
+Missing CRDs are installed.
 
---storage keeps what the recommender has learned over a restart, by upstream's values and flags: checkpoint stores the
-histograms of upstream's recommender as VerticalPodAutoscalerCheckpoint, prometheus reads the usage of the last days
-from a Prometheus server at the start. Both serve upstream's recommender, whether it decides or is observed.
+With --storage, the recommender keeps what it has learned after a restart. Values and flags are upstream's: checkpoint
+stores the histograms of upstream's recommender as VerticalPodAutoscalerCheckpoint; prometheus reads the usage of the
+last days from a Prometheus server at the start. Both serve upstream's recommender, whether it decides or is observed.
 
-With --leader-elect, of several instances with one name the one that holds the lease recommends. With
---listen, /livez and /readyz tell whether it hangs and whether it has listed the autoscalers.`,
+With --leader-elect, only the instance that holds the lease recommends. With --listen, /livez and /readyz report
+whether it hangs and whether it has listed the autoscalers.`,
 		Example: `  trainer kwok up -- --admission=MutatingAdmissionWebhook
   trainer kwok vpa --baseline upstream --metrics --updater --admission
   trainer kwok vpa --model models/pretrained/k8s-VerticalPodAutoscaler-v0/ppo.safetensors --recommender-name ppo`,
@@ -196,13 +195,13 @@ With --leader-elect, of several instances with one name the one that holds the l
 	}
 	c.add(cmd)
 	f := cmd.Flags()
-	f.DurationVar(&interval, "interval", time.Minute, "between looks; a model's steps are minutes unless its option interval_s says otherwise")
-	f.BoolVar(&c.upstream.Updater, "updater", false, "run upstream's updater: it resizes and evicts pods, and takes startup boosts back")
+	f.DurationVar(&interval, "interval", time.Minute, "time between steps; a model's steps are minutes unless its option interval_s differs")
+	f.BoolVar(&c.upstream.Updater, "updater", false, "run upstream's updater: it resizes and evicts pods, and ends startup boosts")
 	f.BoolVar(&c.upstream.Admission, "admission", false, "run upstream's admission controller: new pods get the target and their startup boost, by a webhook on loopback; the API server must call webhooks")
-	f.BoolVar(&metrics, "metrics", false, "serve metrics.k8s.io with the usage in the pods' annotations; without it, another must")
+	f.BoolVar(&metrics, "metrics", false, "serve metrics.k8s.io with the usage in the pods' annotations; without it, another server must")
 	storage.add(cmd)
 	f.BoolVar(&once, "once", false, "make one pass and exit")
-	f.IntVar(&c.upstream.MinReplicas, "min-replicas", 2, "fewer live pods are left alone by --updater, where an autoscaler does not say")
+	f.IntVar(&c.upstream.MinReplicas, "min-replicas", 2, "minimum live pods for --updater to act on a controller; default of autoscalers without a value")
 	f.StringVar(&c.upstream.Namespace, "namespace", "", "namespace of the autoscalers (default: all)")
 	f.BoolVar(&elect, "leader-elect", false, "recommend only while holding the lease vpa-recommender-NAME")
 	f.StringVar(&leaseNamespace, "leader-elect-resource-namespace", metav1.NamespaceSystem, "namespace of the lease")

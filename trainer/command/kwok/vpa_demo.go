@@ -36,11 +36,11 @@ func newKwokVPADemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Play a workload on a Deployment with an autoscaler, in lock-step",
-		Long: `Play a workload on a Deployment with a VerticalPodAutoscaler: in each step its pods use what the
-workload says, as metrics.k8s.io then shows; the recommender writes status, and upstream's updater resizes or
-evicts pods (bin/vpa-upstream, of make vpa-upstream). Time is the workload's, so that a day takes as long as the
-API server needs; the updater's rules by age, such as twelve hours, count real time. Pods request at first what
-they use in the first step.`,
+		Long: `Play a workload on a Deployment with a VerticalPodAutoscaler: in each step its pods use the workload's
+amounts, which metrics.k8s.io reports; the recommender writes status, and upstream's updater resizes or evicts
+pods (bin/vpa-upstream, built by make vpa-upstream). Time is the workload's, so that a day takes as long as the
+API server needs; the updater's limits of age, such as twelve hours, count real time. At first, pods request
+their usage of the first step.`,
 		Example: `  trainer kwok vpa demo --baseline upstream --workload step --steps 60
   trainer kwok vpa demo --model FILE --mode Recreate --data usage.csv   # the control plane must call webhooks`,
 		Args: cobra.NoArgs,
@@ -51,14 +51,14 @@ they use in the first step.`,
 	f.StringVar(&c.kind, "workload", "random_walk", strings.Join(workload.Types(), ", "))
 	f.StringVar(&c.data, "data", "", "file or folder of a trace to play instead, its first workload")
 	f.IntVar(&c.steps, "steps", 60, "steps to play")
-	f.DurationVar(&c.demo.Step, "step", time.Minute, "time between steps, by the metrics")
+	f.DurationVar(&c.demo.Step, "step", time.Minute, "time between steps, as in the metrics")
 	f.Uint64Var(&c.seed, "seed", 0, "random seed of the workload")
 	f.IntVar(&c.demo.Replicas, "replicas", 2, "pods of the Deployment")
 	f.StringVar(&c.demo.Mode, "mode", pods.ModeInPlaceOrRecreate, "updateMode of the autoscaler: Off, Initial, Recreate, InPlaceOrRecreate or InPlace")
-	f.StringVar(&c.demo.Namespace, "namespace", "vpa-demo", "prefix of the namespace that is made for it, and deleted")
-	f.StringVar(&c.demo.Deployment, "name", "app", "name of Deployment and autoscaler")
-	f.Float64Var(&c.ratio[0], "limit-ratio-cpu", 2, "CPU limit over request at the start; 0 is no limit")
-	f.Float64Var(&c.ratio[1], "limit-ratio-memory", 2, "memory limit over request at the start; 0 is no limit")
+	f.StringVar(&c.demo.Namespace, "namespace", "vpa-demo", "prefix of the temporary namespace")
+	f.StringVar(&c.demo.Deployment, "name", "app", "name of the Deployment and the autoscaler")
+	f.Float64Var(&c.ratio[0], "limit-ratio-cpu", 2, "ratio of CPU limit to request at the start; 0: no limit")
+	f.Float64Var(&c.ratio[1], "limit-ratio-memory", 2, "ratio of memory limit to request at the start; 0: no limit")
 	f.BoolVar(&c.upstream.Admission, "admission", true, "give new pods the target, by a webhook; mode InPlace needs none")
 	return cmd
 }

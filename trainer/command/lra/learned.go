@@ -52,8 +52,8 @@ func newLRALearned() *cobra.Command {
 		Short: "Compare learned prices with greedy, local search, the integer program and the linear bound",
 		Long: `Compare learned prices with greedy, local search, the integer program and the linear bound.
 
-Batches of equally likely applications are drawn by --seed. The reference is the best of greedy
-in the order of applications and in 20 random ones; with --online, greedy on the same arrivals,
+--seed draws batches of equally likely applications. The reference is the best of greedy in the order
+of applications and in 20 random orders. With --online it is greedy on the same arrivals,
 and the bound is that of the mean mix of containers. --baseline names baselines of k8s/LRAPricing-v0,
 which set prices without learning.`,
 		Example: `  trainer lra learned --policy A.safetensors --policy B.safetensors --containers 600 --seed 2026 --node-table FILE
@@ -96,13 +96,13 @@ which set prices without learning.`,
 	f.StringArrayVar(&o.policies, "policy", nil, "model of k8s/LRAPricing-v0 (repeat)")
 	f.StringArrayVar(&o.baselines, "baseline", []string{"mean_values", "duals", "rounded"}, "baseline of k8s/LRAPricing-v0 (repeat)")
 	f.StringArrayVar(&o.envKwargs, "env-kwargs", nil, "option key:value of k8s/LRAPricing-v0, such as scale:1 (repeat)")
-	f.IntVar(&o.containers, "containers", 600, "of a batch; with --online, placements of an episode")
+	f.IntVar(&o.containers, "containers", 600, "containers of a batch; with --online, placements of an episode")
 	f.IntVar(&o.rows, "rows", 30, "batches, or episodes")
-	f.IntVar(&o.milp, "milp-nodes", 300, "nodes of branch and bound of the integer program; 0 leaves it out")
+	f.IntVar(&o.milp, "milp-nodes", 300, "branch-and-bound nodes of the integer program; 0 omits it")
 	f.Uint64Var(&o.seed, "seed", 2026, "random seed of the batches, or of the first episode")
 	f.BoolVar(&o.online, "online", false, "containers come and go")
-	f.StringVar(&o.reference, "reference", "", "method that the others are compared with, such as duals (default: the first)")
-	f.Float64Var(&o.load, "load", 0.9, "share of the slots in use on average, with --online")
+	f.StringVar(&o.reference, "reference", "", "method to compare the others with, such as duals (default: the first)")
+	f.Float64Var(&o.load, "load", 0.9, "mean fraction of used slots, with --online")
 	return cmd
 }
 

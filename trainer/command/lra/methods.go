@@ -58,8 +58,8 @@ func (o *lraFlags) addData(cmd *cobra.Command, what string) {
 func (o *lraFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	o.addData(cmd, "node tables and batches")
-	f.StringVar(&o.table, "node-table", "", "CSV file of the table to plan by (default: node_table_rf_p20.csv in --data, or else node_table_p20.csv)")
-	f.StringVar(&o.score, "score-table", "", "CSV file of the table to score by (default: that of --node-table)")
+	f.StringVar(&o.table, "node-table", "", "CSV file of the table for planning (default: node_table_rf_p20.csv in --data, or else node_table_p20.csv)")
+	f.StringVar(&o.score, "score-table", "", "CSV file of the table for scoring (default: that of --node-table)")
 	f.StringVar(&o.batches, "batches", "", "CSV file of batches (default: that of --batch-set-size in --data)")
 	f.IntVar(&o.setSize, "batch-set-size", 200, "containers of the batches: 200, 300 or 400; 1000, 2000 or 3000 for 729 nodes")
 	f.IntVar(&o.choice, "batch-choice", 0, "row of the batches, from 0")
@@ -234,7 +234,7 @@ from a node table instead.`,
 	o.addData(cmd, "the pairwise profile")
 	f.StringVar(&counts, "pairs", "", "CSV file of counts (default: the published one in --data)")
 	f.StringVar(&perApp, "pairs-rps", "", "CSV file of the throughput of each application in the same rows")
-	f.StringVar(&o.table, "node-table", "", "CSV file of a node table to derive from, in place of a pairwise profile")
+	f.StringVar(&o.table, "node-table", "", "CSV file of a node table to derive from, instead of a pairwise profile")
 	f.StringVarP(&o.out, "out", "o", "", "folder for the files; empty prints the list")
 	return cmd
 }

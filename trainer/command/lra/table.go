@@ -104,12 +104,12 @@ func newLRAPredict() *cobra.Command {
 	var profile, truth, out string
 	cmd := &cobra.Command{
 		Use:   "predict",
-		Short: "Fill a partial profile: fit the regressor, write the node table, report the error on states it did not see",
-		Long: `Fill a partial profile: fit the regressor, write the node table, report the error on states it did not see.
+		Short: "Fill a partial profile: fit the regressor, write the node table, report the error on unseen states",
+		Long: `Fill a partial profile: fit the regressor, write the node table, report the error on unseen states.
 
-Predictions are clipped to the throughputs that were measured of their application. For each
-application standard error has a warning with the numbers of containers that the profile does not
-reach, and one if predictions were clipped; --json has the same as "extrapolated" and "clipped".`,
+Predictions are clipped to the measured range of throughputs of their application. For each application,
+standard error has a warning with the numbers of containers beyond those of the profile, and one if
+predictions were clipped; --json has the same as "extrapolated" and "clipped".`,
 		Example: `  trainer lra predict --profile ../shared/data/metis/profile_p20_2008.csv \
     --truth ../shared/data/metis/node_table_true_6435.csv --out p20.csv`,
 		Args: cobra.NoArgs,

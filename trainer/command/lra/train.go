@@ -80,11 +80,11 @@ func newLRATrain(how lraTraining) *cobra.Command {
 		f.StringVar(&o.sub, "subscheduler", "", "sub-scheduler: an .npz file of published networks, a .safetensors model of train-sub, or a baseline by name (default: the published networks in --data, or greedy)")
 	}
 	f.IntVar(&o.episodes, "episodes", how.episodes, "episodes to play")
-	f.DurationVar(&o.budget, "budget", 10*time.Minute, "time after which no further update begins")
+	f.DurationVar(&o.budget, "budget", 10*time.Minute, "time after which no further update starts")
 	f.Float64Var(&o.config.LearningRate, "learning-rate", how.config.LearningRate, "of Adam")
 	f.Float64Var(&o.config.EntCoef, "ent-coef", how.config.EntCoef, "weight of the entropy bonus")
-	f.IntVar(&o.config.Demonstrations, "demonstrations", how.config.Demonstrations, "first episodes that a heuristic plays")
-	f.Float64Var(&o.config.Explore, "explore", how.config.Explore, "share of the steps at which the policy decides; at the others the best episode is repeated")
+	f.IntVar(&o.config.Demonstrations, "demonstrations", how.config.Demonstrations, "number of first episodes, which a heuristic plays")
+	f.Float64Var(&o.config.Explore, "explore", how.config.Explore, "fraction of the steps at which the policy decides; the others repeat the best episode")
 	f.BoolVar(&o.config.Replay, "replay", how.config.Replay, "learn from the best trajectories again")
 	return cmd
 }

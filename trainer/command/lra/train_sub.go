@@ -35,12 +35,12 @@ func newLRATrainSub() *cobra.Command {
 	var rows, steps int
 	cmd := &cobra.Command{
 		Use:   "train-sub",
-		Short: "Metis: train a sub-scheduler of 27 nodes, and compare it with round-robin at every number of containers",
-		Long: `Metis: train a sub-scheduler of 27 nodes, and compare it with round-robin at every number of containers.
+		Short: "Metis: train a sub-scheduler for 27 nodes, and compare it with round-robin at every number of containers",
+		Long: `Metis: train a sub-scheduler for 27 nodes, and compare it with round-robin at every number of containers.
 
-One policy serves all of them: PPO in k8s/LRASubcluster-v0, whose batches have 1 to 216 containers,
-after watching the baseline --imitate. It fills a sub-cluster in the order of applications and in
-rounds, one of each in turn, and keeps the better. With --model nothing is trained.`,
+One policy serves all of them: PPO in k8s/LRASubcluster-v0, whose batches have 1 to 216 containers, after
+it has imitated the baseline --imitate. It fills a sub-cluster in the order of applications, and in
+rounds with one container of each in turn, and keeps the better placement. --model skips the training.`,
 		Example: `  trainer lra train-sub
   trainer lra train-high --subscheduler logs/ppo/k8s-LRASubcluster-v0_1/best_model.safetensors`,
 		Args: cobra.NoArgs,
@@ -74,9 +74,9 @@ rounds, one of each in turn, and keeps the better. With --model nothing is train
 	f := cmd.Flags()
 	o.addData(cmd, "node tables")
 	f.StringVar(&o.table, "node-table", "", "CSV file of the node table (default: node_table_rf_p20.csv in --data, or else node_table_p20.csv)")
-	f.StringVar(&model, "model", "", "model to compare, in place of training one")
-	f.StringVar(&imitate, "imitate", "greedy", "baseline to watch first; empty for none")
-	f.IntVar(&steps, "n-timesteps", 0, "choices to train for (default: the tuned number)")
+	f.StringVar(&model, "model", "", "model to compare instead of training one")
+	f.StringVar(&imitate, "imitate", "greedy", "baseline to imitate first; empty: none")
+	f.IntVar(&steps, "n-timesteps", 0, "decisions to train for (default: the tuned number)")
 	f.IntVar(&rows, "rows", 20, "random batches of each number of containers")
 	f.Uint64Var(&o.seed, "seed", 1, "random seed of training and comparison")
 	f.StringVarP(&logFolder, "log-folder", "f", "logs", "folder of logs and models")

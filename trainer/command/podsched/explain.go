@@ -39,7 +39,7 @@ func newPodschedExplain() *cobra.Command {
 	var decision int
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Explain a decision: what masks each node out, its scores, what each baseline would do",
+		Short: "Explain a decision: why each node is masked, its scores, and the baselines' choices",
 		Example: `  trainer podsched explain --decision 40
   trainer podsched explain --env-kwargs pods:mixed --env-kwargs cpu_load:0.9 --decision 150 --follow First --json
   trainer podsched explain --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --decision 40`,
@@ -92,9 +92,9 @@ func newPodschedExplain() *cobra.Command {
 	f.StringVar(&env, "env", "k8s/PodBalance-v0", "id of the environment")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.Uint64Var(&seed, "seed", play.CompareSeed, "random seed of the episode")
-	f.IntVar(&decision, "decision", 0, "which decision of the episode to explain, from 0")
-	f.StringArrayVar(&models, "model", nil, "model file whose choice and scores to show beside those of the baselines (repeat)")
-	f.StringVar(&follow, "follow", "KubeDefault", "baseline that plays up to it")
+	f.IntVar(&decision, "decision", 0, "decision of the episode to explain, from 0")
+	f.StringArrayVar(&models, "model", nil, "model file whose choice and scores to show besides those of the baselines (repeat)")
+	f.StringVar(&follow, "follow", "KubeDefault", "baseline that plays up to the decision")
 	return cmd
 }
 

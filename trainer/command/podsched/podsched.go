@@ -13,7 +13,7 @@ import (
 func New(train func() (*cobra.Command, *run.Config)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "podsched",
-		Short: "Pod scheduling: agents trained, workloads simulated and synthesized, topologies of clusters, decisions explained",
+		Short: "Pod scheduling: train agents, simulate and synthesize workloads, add topologies, explain decisions",
 	}
 	cmd.AddCommand(newPodschedTopology())
 	cmd.AddCommand(newPodschedExplain())

@@ -30,7 +30,7 @@ func newPodschedRecord() *cobra.Command {
 		Use:   "record",
 		Short: "Write an episode of an environment as a recording of a cluster",
 		Long: `Write an episode of an environment as a recording of a cluster, in the format of docs/cluster-trace.md: its
-nodes and pods, with the times at which a policy bound them and at which they ended.`,
+nodes and pods, with the times when a policy bound them and when they ended.`,
 		Example: `  trainer podsched record --policy KubeDefault --env-kwargs lifetime:600 --env-kwargs steps:2000 --out episode.jsonl.zst
   trainer podsched record --env k8s/GPUPodScheduling-v0 --env-kwargs dynamics:timed --policy KubeDefault --out gpus.jsonl.zst`,
 		Args: cobra.NoArgs,
@@ -57,12 +57,12 @@ nodes and pods, with the times at which a policy bound them and at which they en
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.env, "env", "k8s/PodBalance-v0", "environment of the family of pod scheduling")
+	f.StringVar(&o.env, "env", "k8s/PodBalance-v0", "environment of pod scheduling")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.StringVar(&o.policy, "policy", "", "baseline")
 	f.StringVar(&o.model, "model", "", "model file")
 	f.Uint64Var(&o.seed, "seed", play.CompareSeed, "random seed of the episode")
-	f.StringVarP(&o.out, "out", "o", "", "file to write, *.jsonl.zst, *.jsonl.gz or *.jsonl; it must not be there")
+	f.StringVarP(&o.out, "out", "o", "", "file to write, *.jsonl.zst, *.jsonl.gz or *.jsonl; it must not exist")
 	return cmd
 }
 

@@ -33,7 +33,7 @@ type simulateFlags struct {
 	scorerTimeout    time.Duration
 	deschedule       gpushare.DescheduleOptions
 	snapshots        []string
-	moments          []snapshotRequest
+	points           []snapshotRequest
 	objects          *kubeyaml.Objects
 	w                *kubeyaml.Workload
 }
@@ -45,11 +45,11 @@ func newPodschedSimulate() *cobra.Command {
 		Short: "Place the pods of Kubernetes YAML onto its nodes by a scheduler configuration, a model or an HTTP scorer",
 		Long: `Place the pods of Kubernetes YAML onto its nodes by a scheduler configuration, a model or an HTTP scorer.
 
-Nodes and Pods are read from a file or a folder, by priority, then in the order in which they
-stand there; an export of kube-scheduler-simulator is read as well. Deployments, ReplicaSets, ReplicationControllers, StatefulSets, Jobs, CronJobs and
-DaemonSets become pods as in Alibaba's open-simulator (Simon), after the Pods. A Config of Simon is
-read, too: its cluster and applications, the order and the tuning of the workload, descheduling and
-snapshots of pods. Who chooses nodes is one of
+The input is a file or a folder of Nodes and Pods, or an export of kube-scheduler-simulator. Pods arrive by
+priority, then in the order of the files. Deployments, ReplicaSets, ReplicationControllers, StatefulSets,
+Jobs, CronJobs and DaemonSets become pods as in Alibaba's open-simulator (Simon), after the Pods. A Config
+of Simon is also accepted: its cluster and applications, the order and the tuning of the workload,
+descheduling and snapshots of pods. One of these options chooses nodes:
 
   -s        a KubeSchedulerConfiguration, which enables score plugins with weights: those of
             kube-scheduler, which are on by default, and the policies ` + strings.Join(gpushare.PolicyNames()[:5], ", ") + `,
@@ -94,12 +94,12 @@ moment: after so many decisions, "scheduled" (before any eviction), "evicted", o
 	f.StringVarP(&o.workload, "filename", "f", "", "file or folder of Nodes, Pods and workloads, or a Config of Simon")
 	f.StringVarP(&o.config, "scheduler-config", "s", "", "file of a KubeSchedulerConfiguration")
 	f.Int64Var(&o.seed, "seed", 0, "random seed of the plugin Random")
-	f.StringVar(&o.model, "model", "", "model file that chooses nodes in place of plugins")
-	f.StringVar(&o.scorer, "scorer", "", "URL of a service that scores nodes in place of plugins")
-	f.DurationVar(&o.scorerTimeout, "scorer-timeout", 5*time.Second, "longest wait for a reply of --scorer")
+	f.StringVar(&o.model, "model", "", "model file that chooses nodes instead of plugins")
+	f.StringVar(&o.scorer, "scorer", "", "URL of a service that scores nodes instead of plugins")
+	f.DurationVar(&o.scorerTimeout, "scorer-timeout", 5*time.Second, "timeout of a reply of --scorer")
 	f.StringVar(&o.deschedule.Policy, "deschedule-policy", "", "evict placed pods and place them again: "+strings.Join(gpushare.DeschedulePolicies(), ", "))
-	f.Float64Var(&o.deschedule.Ratio, "deschedule-ratio", 0.1, "part of the placed pods that is evicted at most, 0 to 1")
-	f.StringArrayVar(&o.snapshots, "snapshot", nil, "[MOMENT=]FILE: write the cluster at that moment, by default the end (repeat)")
+	f.Float64Var(&o.deschedule.Ratio, "deschedule-ratio", 0.1, "maximum fraction of the placed pods to evict, 0 to 1")
+	f.StringArrayVar(&o.snapshots, "snapshot", nil, "[POINT=]FILE: write the cluster at that point, by default the end (repeat)")
 	return cmd
 }
 
@@ -115,7 +115,7 @@ func (o *simulateFlags) run(cmd *cobra.Command) (*gpushare.Report, error) {
 		return nil, fmt.Errorf("--deschedule-ratio needs --deschedule-policy: one of %s", strings.Join(gpushare.DeschedulePolicies(), ", "))
 	}
 	var err error
-	if o.moments, err = o.parseSnapshots(); err != nil {
+	if o.points, err = o.parseSnapshots(); err != nil {
 		return nil, err
 	}
 	var c *kubeyaml.Config
@@ -174,7 +174,7 @@ func (o *simulateFlags) read(cmd *cobra.Command) error {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			o.moments = append(o.moments, snapshotRequest{name: moment, file: filepath.Join(dir, "pod-snapshot.yaml")})
+			o.points = append(o.points, snapshotRequest{name: moment, file: filepath.Join(dir, "pod-snapshot.yaml")})
 		}
 	}
 	o.objects, err = simon.Objects()
@@ -208,7 +208,7 @@ func (o *simulateFlags) simulate(ctx context.Context, profiles []gpushare.Profil
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range o.moments {
+	for _, m := range o.points {
 		if m.name == "" && m.decisions > s.Pending() {
 			return nil, fmt.Errorf("--snapshot %d=%s: want at most %d, the number of pods to decide on", m.decisions, m.file, s.Pending())
 		}
@@ -275,7 +275,7 @@ func (o *simulateFlags) parseSnapshots() ([]snapshotRequest, error) {
 
 // snapshot writes the files that are due at a point of the simulation.
 func (o *simulateFlags) snapshot(s *gpushare.Simulation, now snapshotRequest) error {
-	for _, m := range o.moments {
+	for _, m := range o.points {
 		if m.name != now.name || m.decisions != now.decisions {
 			continue
 		}

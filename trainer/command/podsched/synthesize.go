@@ -25,8 +25,8 @@ func newPodschedSynthesize() *cobra.Command {
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "synthesize",
-		Short: "Write a recording of a cluster that never was: services, jobs and GPUs by stated laws",
-		Long: `Write a recording of a cluster that never was, in the format of ` + "`trainer kwok record`" + `:
+		Short: "Write a synthetic recording of a cluster: services, jobs and GPUs by stated laws",
+		Long: `Write a synthetic recording of a cluster, in the format of ` + "`trainer kwok record`" + `:
 services that run all the time and are rolled out and resized, jobs that come by a day's curve and
 run for lognormal durations, nodes with and without GPUs, some of them cordoned for a while. Package
 envs/dataset/clustertrace states the laws (type Synthetic). Equal seeds give equal recordings.`,
@@ -45,12 +45,12 @@ envs/dataset/clustertrace states the laws (type Synthetic). Equal seeds give equ
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&out, "out", "o", "", "file to write, *.jsonl.zst, *.jsonl.gz or *.jsonl; it must not be there")
+	f.StringVarP(&out, "out", "o", "", "file to write, *.jsonl.zst, *.jsonl.gz or *.jsonl; it must not exist")
 	f.IntVar(&law.Nodes, "nodes", 1000, "nodes")
-	f.IntVar(&law.Pods, "pods", 100_000, "pods created in all")
-	f.DurationVar(&law.Span, "span", 24*time.Hour, "how long the recording lasts")
-	f.Float64Var(&law.Load, "load", 0.6, "part of the CPU and of the GPUs that pods request on average")
-	f.Float64Var(&law.GPUNodes, "gpu-nodes", 0.2, "part of the nodes that have GPUs")
+	f.IntVar(&law.Pods, "pods", 100_000, "number of pods")
+	f.DurationVar(&law.Span, "span", 24*time.Hour, "duration of the recording")
+	f.Float64Var(&law.Load, "load", 0.6, "mean fraction of the CPU and of the GPUs that pods request")
+	f.Float64Var(&law.GPUNodes, "gpu-nodes", 0.2, "fraction of the nodes with GPUs")
 	f.Uint64Var(&seed, "seed", 0, "random seed")
 	return cmd
 }

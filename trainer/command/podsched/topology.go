@@ -35,17 +35,17 @@ func newPodschedTopology() *cobra.Command {
 	var perRack int
 	cmd := &cobra.Command{
 		Use:   "topology",
-		Short: "Write copies of nodes and pods in which nodes stand in racks",
-		Long: `Write copies of nodes and pods in which nodes stand in racks.
+		Short: "Write copies of nodes and pods with racks as node labels",
+		Long: `Write copies of nodes and pods with racks as node labels.
 
 Every YAML file with Nodes or Pods below the folder, and every CSV file with a list of nodes or
 pods in the format of the openb trace, gets a copy beside it, NAME-hier.yaml. Nodes get the
-labels rack and server by their order: node i stands in rack-(i/K), and its server, such as
-rack-3-srv-1, is unique over the cluster. Labels that a node has are kept.
+labels rack and server by their order: node i is in rack-(i/K), and its server, such as rack-3-srv-1,
+is unique in the cluster. Existing labels are kept.
 
-The files of a folder are one cluster, in the order of their names: numbers go on from file to
-file. A file that names a node again that was numbered already is another list of nodes, and its
-numbers begin anew. Files *-hier.* are never read.`,
+The files of a folder are one cluster, in the order of their names: numbers continue from file to file.
+A file that repeats the name of a numbered node is another list of nodes, and its numbers start over.
+Files *-hier.* are never read.`,
 		Example: `  trainer podsched topology --data-dir data --servers-per-rack 4
   trainer podsched topology --data-dir data --scheduler-name my-scheduler --json`,
 		Args: cobra.NoArgs,
@@ -70,7 +70,7 @@ numbers begin anew. Files *-hier.* are never read.`,
 	f := cmd.Flags()
 	f.StringVar(&dir, "data-dir", "", "folder with nodes and pods, as YAML or CSV")
 	f.IntVar(&perRack, "servers-per-rack", 4, "nodes of a rack")
-	f.StringVar(&scheduler, "scheduler-name", "", "scheduler that the pods ask for (default: as they are)")
+	f.StringVar(&scheduler, "scheduler-name", "", "scheduler name of the pods (default: unchanged)")
 	return cmd
 }
 

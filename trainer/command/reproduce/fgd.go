@@ -35,14 +35,14 @@ func newReproduceFGD() *cobra.Command {
 		Short: "Reproduce the tables of fragmentation gradient descent (Weng et al., USENIX ATC 2023)",
 		Long: `Reproduce the tables of fragmentation gradient descent (Weng et al., USENIX ATC 2023).
 
-Pods of the list arrive one after the other, tuned to request --ratio times the GPUs of the
-nodes, and each is placed at once or never. Point x of a curve is the mean over the arrivals at
-x % of the cluster's GPUs requested, in percent of its GPUs. With --all, every list of a folder
-is played with every policy and the ten published seeds.
+Pods of the list arrive one after another, tuned to request --ratio times the GPUs of the nodes, and
+each is placed at once or never. Point x of a curve is the mean over the arrivals at x % of the
+cluster's GPUs requested, in percent of its GPUs. With --all, the command plays every list of a folder
+with every policy and the ten published seeds.
 
 A --model of k8s/GPUPodScheduling-v0 plays the same workloads, whatever number of nodes it was
-trained with. Several are one policy trained with several seeds: with --all their runs are
-pooled, and the difference to FGD has its interval over the models.`,
+trained with. Several models are one policy trained with several seeds: with --all their runs are
+pooled, and the interval of the difference to FGD is over the models.`,
 		Example: `  trainer reproduce fgd --nodes openb_node_list_gpu_node.csv --pods openb_pod_list_default.csv --policy FGD --seed 42 --json
   trainer reproduce fgd --all --data ../shared/data/openb
   trainer reproduce fgd --all --list gpuspec10 --policy FGD --policy Random --model models/pretrained/k8s-GPUPodScheduling-v0/ppo.safetensors --plot docs/img`,
@@ -94,13 +94,13 @@ pooled, and the difference to FGD has its interval over the models.`,
 	f.StringVar(&pods, "pods", "", "pod list (default: openb_pod_list_default.csv in --data)")
 	f.StringArrayVar(&c.Policies, "policy", []string{"FGD"}, "one of "+strings.Join(gpushare.PolicyNames(), ", ")+"; with --all, only this one (repeat; default: all)")
 	f.Int64Var(&seed, "seed", published.FirstSeed, "random seed of the workload")
-	f.Float64Var(&c.Ratio, "ratio", gpushare.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list as it is")
+	f.Float64Var(&c.Ratio, "ratio", gpushare.DefaultRatio, "GPUs requested over GPUs of the nodes; 0 leaves the list unchanged")
 	f.BoolVar(&all, "all", false, "play every list of --data with every policy and the seeds 42 to 51")
 	f.StringVar(&c.data, "data", "", "folder of the lists (default: openb in the data folder, or a sample)")
-	f.StringVar(&plots, "plot", "", "folder for a PNG of the curves of each list, for --all")
-	f.IntVar(&c.At, "at", 100, "percent arrived that the table of --all shows")
+	f.StringVar(&plots, "plot", "", "with --all, folder for a PNG of each list's curves")
+	f.IntVar(&c.At, "at", 100, "percent arrived in the table of --all")
 	f.StringArrayVar(&c.lists, "list", nil, "with --all, only this list, such as gpuspec10 (repeat)")
-	f.StringArrayVar(&c.models, "model", nil, "model file; in place of --policy, or with --all beside it (repeat)")
+	f.StringArrayVar(&c.models, "model", nil, "model file; instead of --policy, or with --all besides it (repeat)")
 	return cmd
 }
 

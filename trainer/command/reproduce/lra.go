@@ -79,7 +79,7 @@ sub-clusters of 27 nodes that they fill: Metis before its training.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&table, "node-table", "", "CSV file: counts, throughput of each application, total of the node (default: that of metis in the data folder, or a sample)")
-	f.StringVar(&batches, "batches", "", "CSV file: a batch in each row (default: batch_set_200.csv, likewise)")
+	f.StringVar(&batches, "batches", "", "CSV file with a batch in each row (default: batch_set_200.csv of metis in the data folder, or a sample)")
 	f.IntVar(&row, "row", 0, "row of the batch, from 0")
 	f.IntVar(&nodes, "nodes", 81, "number of nodes")
 	f.StringVar(&sub, "subscheduler", "", "NPZ file of the published sub-schedulers (default: that of metis in the data folder, if neither table nor batches are given)")

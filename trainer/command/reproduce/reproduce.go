@@ -32,9 +32,9 @@ func newReproduceGang() *cobra.Command {
 		Short: "Reproduce the tables of Kube_Gang_Scheduling (E. Wang, 2021) and of its fork",
 		Long: `Reproduce the tables of Kube_Gang_Scheduling (E. Wang, 2021) and of its fork.
 
-Without --controller, every published row is recomputed. With it, one case is run; mode,
-window, lambda, penalty and steps select it. Without the data set it runs on an embedded sample, of
-which nothing is published.`,
+Without --controller, the command recomputes every published row. With it, it runs one case, which mode,
+window, lambda, penalty and steps select. Without the data set it runs on an embedded sample, for which
+there are no published results.`,
 		Example: `  trainer reproduce gang --data ../shared/data/gang
   trainer reproduce gang --mode forecast --controller dynamic_mpc --window 3 --lambda 1.02 --json
   trainer reproduce gang --mode actual --controller static --window 2 --penalty 45 --steps 800`,
@@ -74,11 +74,11 @@ which nothing is published.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "data", "", "folder with profile, series, forecasts and published (default: gang in the data folder, or a sample)")
-	f.StringVar(&c.Mode, "mode", gangpublished.ModeForecast, "forecast, actual or any: what the planner sees")
+	f.StringVar(&c.Mode, "mode", gangpublished.ModeForecast, "the planner's input: forecast, actual or any")
 	f.StringVar(&c.Controller, "controller", "", "static, dynamic_mpc, dynamic_window, exppo_static, one_time, equal_3000m, never_reconfigure_1000m or oracle_per_step_exact_minmax")
 	f.IntVar(&c.Window, "window", planner.DefaultHorizon, "window of static, horizon of the dynamic controllers")
 	f.Float64Var(&c.Lambda, "lambda", planner.DefaultLambda, "distrust of long windows of the dynamic controllers")
-	f.Float64Var(&c.Penalty, "penalty", planner.DefaultPenalty, "seconds of a reconfiguration")
+	f.Float64Var(&c.Penalty, "penalty", planner.DefaultPenalty, "duration of a reconfiguration in seconds")
 	f.IntVar(&c.Steps, "steps", 400, "supersteps")
 	return cmd
 }

@@ -25,13 +25,13 @@ func newReproduceVPA() *cobra.Command {
 		Short: "Reproduce recommendations of the Kubernetes vertical pod autoscaler",
 		Long: `Reproduce recommendations of the Kubernetes vertical pod autoscaler.
 
-Eight usage traces, made by rules, are given to the recommender; each row is its recommendation
-after so many samples. A row that differs from what upstream's own code gives is shown, and an error.
+The recommender reads eight generated usage traces; each row is its recommendation after a number of
+samples. A row that differs from the result of upstream's own code is shown, and is an error.
 
 With --usage, the recommender runs on a CSV file with the columns time_s, cpu_m (millicores), mem_b
 (bytes) and, if there are OOM kills, oom_request_b (the memory request in bytes of a container
-killed after this sample, else empty or 0). After each --every samples a line with a JSON object
-is printed, with or without --json.`,
+killed after this sample, else empty or 0). Every --every samples it prints a line with a JSON object,
+with or without --json.`,
 		Example: `  trainer reproduce vpa --json
   trainer reproduce vpa --usage usage.csv --every 60`,
 		Args: cobra.NoArgs,
@@ -58,8 +58,8 @@ is printed, with or without --json.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "data", "", "folder with "+goldenFile+" (default: vpa in the data folder, or a sample)")
-	f.StringVar(&usage, "usage", "", "usage file to run the recommender on, - for standard input")
-	f.IntVar(&every, "every", 1, "samples of the usage file between recommendations")
+	f.StringVar(&usage, "usage", "", "usage file for the recommender; - is standard input")
+	f.IntVar(&every, "every", 1, "number of samples between recommendations")
 	return cmd
 }
 

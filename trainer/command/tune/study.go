@@ -128,8 +128,8 @@ func (s *study) rungs(unit int) []int {
 	return rungs
 }
 
-// mostRounding is the maximum factor by which rounded rungs may lengthen a study.
-const mostRounding = 4
+// maxRounding is the maximum factor by which rounded rungs may lengthen a study.
+const maxRounding = 4
 
 // setRungs sets Rungs, and Timesteps to the last of them, such that every trial completes a rollout at each
 // rung: all trials of a rung train for the same number of steps.
@@ -147,7 +147,7 @@ func (s *study) setRungs(space searchSpace) error {
 		if n := h.Config.RolloutSteps(h.NEnvs); n > 0 {
 			unit = lcm(unit, n)
 		}
-		if unit > mostRounding*s.Timesteps {
+		if unit > maxRounding*s.Timesteps {
 			return fmt.Errorf("the rollouts of trials 0 to %d, of n_steps times n_envs, have the least common multiple of %d steps, and all trials of a rung are trained for as long: want n-timesteps of at least %d, not %d, or n_steps that divide one another",
 				trial, unit, unit, s.Timesteps)
 		}

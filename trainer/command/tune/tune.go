@@ -64,23 +64,23 @@ func New() *cobra.Command {
 		Use:   "tune",
 		Short: "Search for hyperparameters of an algorithm, or for parameters of a baseline",
 		Long: `Search for hyperparameters: random trials with successive halving. With --baseline, search for a
-baseline's parameters, so that agents are compared with baselines tuned as hard as they are.
+baseline's parameters, so that agents are compared with equally tuned baselines.
 
-All trials are trained for a short time; of each rung the best 1/reduction-factor go on where
-they stopped, reduction-factor times as long, and the last are trained to --n-timesteps. A rung is
-judged by the mean return of held-out episodes. With 16 trials and a factor of 4, 16 are trained to
-1/16 of the timesteps, 4 to 1/4 and 1 to the end: three whole trainings' worth. All trials of a rung
-are trained for the same number of steps: a multiple of the rollouts, n_steps times n_envs, of every
-trial, the next above those shares. Those of reinforce, which learns from whole episodes, end with the
-episodes that are under way.
+All trials are trained for a short time. The best 1/reduction-factor of each rung resume and train
+reduction-factor times as long, and the last reach --n-timesteps. A rung is ranked by the mean return
+of held-out episodes. With 16 trials and a factor of 4, 16 are trained to 1/16 of the timesteps, 4 to 1/4
+and 1 to the end, which costs as much as three whole trainings. All trials of a rung are trained for the
+same number of steps, rounded up to a multiple of every trial's rollout, n_steps times n_envs. Trials of
+reinforce, which learns from whole episodes, end with the running episodes.
 
-Search spaces are data: trainer/searchspaces has those built in, which --search-space replaces.
-What --params or --conf-file sets is not searched. Source: Jamieson and Talwalkar,
+Search spaces are data: trainer/searchspaces has the built-in ones, which --search-space replaces.
+Hyperparameters of --params and --conf-file are not searched. Source: Jamieson and Talwalkar,
 "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016.
 
-With --study, several processes with the same arguments share one study, on one machine or on several with a common
-file system. FILE is a journal in Optuna's format. Each process takes trials that no other has; those of a process that
-died are taken over after --lease. The best trial and all means are those of one process.
+With --study, several processes with the same arguments share one study, on one machine or on several with a shared
+file system. FILE is a journal in Optuna's format. Each process claims trials that no other has claimed; other
+processes take over the trials of a dead process after --lease. The best trial and all means equal those of a single
+process.
 
 With --baseline, CMA-ES searches the ranges of its parameters, which ` + "`trainer envs ID`" + ` lists; those that
 the name gives, as in dynamic_mpc:lambda=1, are kept. All candidates of a generation play the same
@@ -133,25 +133,25 @@ the given baseline, and the best of these is the tuned one.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.Algo, "algo", "ppo", "algorithm: "+strings.Join(algorithms.Names(nil), ", "))
-	f.StringVar(&base, "baseline", "", "baseline whose parameters are searched, in place of an algorithm's")
+	f.StringVar(&base, "baseline", "", "baseline whose parameters are searched, instead of an algorithm's hyperparameters")
 	f.StringVar(&s.Env, "env", "k8s/GangWindow-v0", "id of the environment")
 	f.StringVar(&s.Engine, "engine", play.EngineFused, "engine of the networks: fused, or gorgonia")
 	f.IntVarP(&s.Timesteps, "n-timesteps", "n", 0, "environment steps of the last rung, or of all candidates of a baseline (default: those of the tuned training)")
 	f.IntVar(&s.Trials, "n-trials", 16, "trials of the first rung")
-	f.IntVar(&s.Reduction, "reduction-factor", 4, "of a rung, one trial in this many goes on")
-	f.IntVar(&s.MinResource, "min-resource", 1000, "environment steps of the first rung at least")
-	f.IntVar(&s.EvalEpisodes, "eval-episodes", 20, "held-out episodes by which a rung is judged, or training episodes of a baseline's candidate")
+	f.IntVar(&s.Reduction, "reduction-factor", 4, "one in this many trials of a rung is promoted")
+	f.IntVar(&s.MinResource, "min-resource", 1000, "minimum environment steps of the first rung")
+	f.IntVar(&s.EvalEpisodes, "eval-episodes", 20, "held-out episodes that rank a rung, or training episodes of a baseline's candidate")
 	f.Uint64Var(&s.Seed, "seed", 0, "random seed of the search and of all trainings")
-	f.IntVar(&jobs, "n-jobs", 0, "trials at one time (default: the number of cores)")
+	f.IntVar(&jobs, "n-jobs", 0, "parallel trials (default: the number of cores)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
 	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value that is not searched (repeat)")
-	f.StringVar(&conf, "conf-file", "", "YAML file of hyperparameters that are not searched, in RL Zoo's form")
-	f.StringVar(&spaceFile, "search-space", "", "YAML file of a search space, in the form of trainer/searchspaces (default: the algorithm's)")
+	f.StringVar(&conf, "conf-file", "", "YAML file of hyperparameters that are not searched, in RL Zoo's format")
+	f.StringVar(&spaceFile, "search-space", "", "YAML file of a search space, in the format of trainer/searchspaces (default: the algorithm's)")
 	f.StringVarP(&logFolder, "log-folder", "f", "logs", "folder of logs and models")
-	f.StringVar(&resume, "resume", "", "folder of a study to go on with")
-	f.StringVar(&sharedFile, "study", "", "journal of a study that several processes share; trials lie beside it in FILE.trials")
-	f.DurationVar(&lease, "lease", time.Minute, "with --study: time without a sign of life after which a process's trials are taken over")
+	f.StringVar(&resume, "resume", "", "folder of a study to resume")
+	f.StringVar(&sharedFile, "study", "", "journal of a study that several processes share; the trials' folders are in FILE.trials")
+	f.DurationVar(&lease, "lease", time.Minute, "with --study: time after which other processes take over the trials of a silent process")
 	return cmd
 }
 
@@ -380,7 +380,7 @@ func (t *tuner) result() (*tuneResult, error) {
 	})
 }
 
-// yaml returns the best hyperparameters in RL Zoo's format.
+// yaml returns the best hyperparameters in RL Zoo's formatat.
 func (res *tuneResult) yaml() (string, error) {
 	text, err := yaml.Marshal(map[string]any{res.Env: res.Best.Params})
 	return string(text), err

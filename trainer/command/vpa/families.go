@@ -51,10 +51,10 @@ func newVPAFamilies() *cobra.Command {
 		Short: "Compare models with a recommender on each type of workload: cost, OOM kills, evictions",
 		Long: `Compare models with a recommender on each type of workload: cost, OOM kills, evictions.
 
-The models are one training with several seeds. All play the held-out episodes that trainer compare
-plays. A row is in order if the models cost less in the mean, with a paired 95 % interval that excludes
-0, and if the upper 95 % bound of OOM kills (exact, of a Poisson distribution) of the model that has
-most is no higher than the recommender's.`,
+The models are one training with several seeds. All play the held-out episodes of trainer compare. A row
+passes if the models' mean cost is lower, with a paired 95 % interval that excludes 0, and if the upper
+95 % bound of OOM kills (exact, for a Poisson distribution) of the model with the most kills is not higher
+than the recommender's.`,
 		Example: `  trainer vpa families --model logs/ppo/k8s-VerticalPodAutoscaler-v0_1/seed_1/best_model.safetensors --markdown table.md
   trainer vpa families --model dqn.safetensors --baseline upstream_exact --workload-type azure`,
 		Args: cobra.NoArgs,
@@ -94,9 +94,9 @@ most is no higher than the recommender's.`,
 	f.StringVar(&c.baseline, "baseline", "upstream", "recommender to compare with; upstream_exact on the discrete environment")
 	f.StringSliceVar(&c.types, "workload-type", nil, "types of workloads (default: all)")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: those of the first model)")
-	f.StringArrayVar(&evaluate, "eval-env-kwargs", nil, "further option key:value for evaluation, such as split:train to choose hyperparameters by (repeat)")
-	f.IntVar(&c.episodes, "episodes", 100, "held-out episodes of each type")
-	f.StringVar(&c.markdown, "markdown", "", "file for the table")
+	f.StringArrayVar(&evaluate, "eval-env-kwargs", nil, "further option key:value for evaluation, such as split:train to choose hyperparameters (repeat)")
+	f.IntVar(&c.episodes, "episodes", 100, "held-out episodes per type")
+	f.StringVar(&c.markdown, "markdown", "", "Markdown file for the table")
 	return cmd
 }
 

@@ -47,8 +47,8 @@ func newVPAForecaster() *cobra.Command {
 		Short: "Train the LSTM forecaster, a recommender that trainer eval and compare play as a model",
 		Long: `Train the LSTM forecaster, a recommender that trainer eval and compare play as a model.
 
-It learns quantiles of the usage of the coming hours on training workloads, and nothing from rewards.
-The quantile that is requested is to fit the weighting: 0.2, 0.5, 0.8 for slack_heavy, equal, risk_heavy.`,
+It learns quantiles of the usage of the next hours on training workloads, and nothing from rewards.
+The requested quantile should fit the weighting: 0.2, 0.5, 0.8 for slack_heavy, equal, risk_heavy.`,
 		Example: `  trainer vpa forecaster --out models/pretrained/k8s-VerticalPodAutoscaler-v0/lstm_forecaster.safetensors
   trainer compare --model models/pretrained/k8s-VerticalPodAutoscaler-v0/lstm_forecaster.safetensors`,
 		Args: cobra.NoArgs,
@@ -73,7 +73,7 @@ The quantile that is requested is to fit the weighting: 0.2, 0.5, 0.8 for slack_
 	f.StringVarP(&c.out, "out", "o", "lstm_forecaster.safetensors", "model file to write")
 	f.Uint64Var(&c.seed, "seed", 1, "random seed of weights and episodes")
 	f.IntVar(&c.Episodes, "episodes", c.Episodes, "training episodes")
-	f.Float64Var(&c.Quantile, "quantile", c.Quantile, "of CPU usage that is requested")
+	f.Float64Var(&c.Quantile, "quantile", c.Quantile, "quantile of CPU usage to request")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	return cmd
 }

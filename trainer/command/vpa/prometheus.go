@@ -27,9 +27,9 @@ func (c *prometheusConfig) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.URL, "prometheus", "", "Prometheus server to query, such as http://localhost:9090")
 	f.StringArrayVar(&c.queries, "query", nil, `range query: one whose series have a label resource="cpu" or "memory", or two, of CPU in cores and of memory in bytes`)
-	f.StringVar(&c.start, "start", "", "first instant of the queries, in RFC 3339 or Unix seconds (default: a day before the end)")
-	f.StringVar(&c.end, "end", "", "last instant (default: now)")
-	f.DurationVar(&c.Timeout, "timeout", time.Minute, "longest wait for a reply")
+	f.StringVar(&c.start, "start", "", "start of the queries, in RFC 3339 or Unix seconds (default: a day before the end)")
+	f.StringVar(&c.end, "end", "", "end of the queries (default: now)")
+	f.DurationVar(&c.Timeout, "timeout", time.Minute, "timeout of a reply")
 }
 
 // read queries the server and reads its replies.

@@ -28,8 +28,8 @@ func newVPARecord() *cobra.Command {
 	var kubeconfig, out string
 	cmd := &cobra.Command{
 		Use:   "record",
-		Short: "Record the usage of pods from metrics-server's API into a file that the environments play",
-		Long: `Record the usage of pods from metrics-server's API into a file that the environments play.
+		Short: "Record the usage of pods from the metrics API to a file that environments read",
+		Long: `Record the usage of pods from the metrics API to a file that environments read.
 
 The API server is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `, or, in a pod, its own. It is only
 read: podmetrics of metrics.k8s.io, and pods for what their containers request. Each reply is added to the file
@@ -69,11 +69,11 @@ give again and again, podmetrics and top of ` + "`vpa workload --workload-type`"
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "how to reach the API server (default: that of "+kwok.KubeconfigVariable+")")
-	f.StringVarP(&out, "out", "o", "usage.jsonl", "file to add to")
+	f.StringVarP(&out, "out", "o", "usage.jsonl", "file to append to")
 	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace of the pods (default: all)")
 	f.StringVarP(&c.Selector, "selector", "l", "", "label selector of the pods (default: all)")
 	f.DurationVar(&c.Interval, "interval", time.Minute, "time between samples")
-	f.IntVar(&c.Samples, "samples", 0, "samples to take (default: until interrupted)")
+	f.IntVar(&c.Samples, "samples", 0, "number of samples (default: until interrupted)")
 	return cmd
 }
 

@@ -29,7 +29,7 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vpa",
-		Short: "Vertical pod autoscaling: workloads, recorded and generated, and a forecaster of them",
+		Short: "Vertical pod autoscaling: recorded and generated workloads, and their forecaster",
 	}
 	cmd.AddCommand(newVPAWorkload(), newVPARecord(), newVPAForecaster(), newVPAFamilies())
 	return cmd
@@ -73,9 +73,9 @@ func newVPAWorkload() *cobra.Command {
 		Short: "Write workloads: generated, read from traces, or queried from Prometheus",
 		Long: `Write workloads to OUT/workloads/ID/: info.json (parameters and statistics), container.json
 (requests and limits), series.csv (pod, time_s, cpu_m, mem_b) and, with --plot, workload.png.
-The environments play the folder by their option data. Every fifth workload is held out, or the last
-of fewer than five, and one alone is played with split:all. A workload needs samples for history_h and
-steps: of a minute each 2880, a day of either, or fewer with smaller ones of these options.
+The environments read the folder by their option data. Every fifth workload is held out, or the last
+of fewer than five; a single one is played with split:all. A workload needs samples for the options
+history_h and steps. With samples of a minute the defaults need 2880, a day for each option.
 
 Without --data and --prometheus the workload is generated: with the type's parameters, those of
 the JSON file --config over them, or with --draw parameters drawn by the seed as for an episode.`,
@@ -93,17 +93,17 @@ the JSON file --config over them, or with --draw parameters drawn by the seed as
 		RunE: func(cmd *cobra.Command, _ []string) error { return runWorkload(cmd, c) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.kind, "workload-type", "", strings.Join(workload.Types(), ", ")+"; with --data also csv, prometheus, podmetrics and top (default: by the names of its files)")
+	f.StringVar(&c.kind, "workload-type", "", strings.Join(workload.Types(), ", ")+"; with --data also csv, prometheus, podmetrics and top (default: from its file names)")
 	f.StringVar(&c.config, "config", "", "JSON file of parameters")
 	f.StringVar(&c.data, "data", "", "file or folder of a trace to read")
 	f.StringVarP(&c.out, "out", "o", "", "folder to write to")
-	f.BoolVar(&c.draw, "draw", false, "draw the parameters by the seed, as for an episode")
-	f.BoolVar(&c.plot, "plot", false, "also draw each workload")
-	f.IntVar(&c.count, "count", 1, "generated workloads, of seeds from --seed on")
+	f.BoolVar(&c.draw, "draw", false, "draw the parameters from the seed, as for an episode")
+	f.BoolVar(&c.plot, "plot", false, "also plot each workload")
+	f.IntVar(&c.count, "count", 1, "number of generated workloads, with seeds from --seed on")
 	f.IntVar(&c.timesteps, "timesteps", 0, "samples to generate (default: the type's)")
 	f.Float64Var(&c.interval, "time-interval", 0, "seconds between samples (default 60)")
 	f.Uint64Var(&c.seed, "seed", 42, "random seed")
-	f.DurationVar(&c.maxGap, "max-gap", time.Hour, "longest time without a sample in a trace that is filled with the values before it")
+	f.DurationVar(&c.maxGap, "max-gap", time.Hour, "longest gap in a trace that is filled with the previous values")
 	c.prometheus.flags(cmd)
 	return cmd
 }
