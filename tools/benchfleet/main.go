@@ -64,13 +64,13 @@ func main() {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&b.server, "server", "bin/server", "program that serves")
-	f.StringSliceVar(&ids, "env", []string{"k8s/GangWindow-v0", "k8s/VerticalPodAutoscaler-v1", "k8s/GPUPodScheduling-v1"}, "environments, a table for each")
+	f.StringVar(&b.server, "server", "bin/server", "path of the server")
+	f.StringSliceVar(&ids, "env", []string{"k8s/GangWindow-v0", "k8s/VerticalPodAutoscaler-v1", "k8s/GPUPodScheduling-v1"}, "environments, each with its own table")
 	f.IntVar(&b.n, "envs", 1024, "environments of all vectors together")
-	f.IntVar(&b.vectors, "vectors", 1, "vectors, each stepped by a goroutine of its own: a server serves one while another waits for slower servers")
+	f.IntVar(&b.vectors, "vectors", 1, "vectors, each stepped by its own goroutine, so that a server serves one while another waits for slower servers")
 	f.IntSliceVar(&b.servers, "servers", []int{1, 2, 4}, "sizes of the fleets")
-	f.IntVar(&b.rounds, "rounds", 9, "rounds, in each of which all fleets have a turn")
-	f.DurationVar(&b.span, "for", 2*time.Second, "time of a turn")
+	f.IntVar(&b.rounds, "rounds", 9, "number of rounds; each gives every fleet a turn")
+	f.DurationVar(&b.span, "for", 2*time.Second, "duration of a turn")
 	if err := cmd.ExecuteContext(context.Background()); err != nil {
 		os.Exit(1)
 	}

@@ -24,8 +24,8 @@ import (
 
 func main() {
 	var b bench
-	flag.DurationVar(&b.soaking, "soak", 6*time.Minute, "time of the soak, whose rounds are of 1,000 pods and a reset; at least 12 rounds")
-	flag.IntVar(&b.episodes, "episodes", 100, "episodes of parity for each environment, of 50 decisions")
+	flag.DurationVar(&b.soaking, "soak", 6*time.Minute, "duration of the soak, in rounds of 1,000 pods and a reset; at least 12 rounds")
+	flag.IntVar(&b.episodes, "episodes", 100, "parity episodes of 50 decisions for each environment")
 	flag.StringVar(&b.profile, "profile", "", "file for a CPU profile of the control plane during the soak")
 	flag.Parse()
 	b.flags = flag.Args()
@@ -97,7 +97,7 @@ func (b *bench) run(ctx context.Context, w io.Writer) error {
 
 // print writes the table.
 func (b *bench) print(w io.Writer) {
-	fmt.Fprintln(w, "| what | asked for | measured | met | CPU s, control plane | CPU s, client |\n|---|--:|--:|---|--:|--:|")
+	fmt.Fprintln(w, "| what | target | measured | met | CPU s, control plane | CPU s, client |\n|---|--:|--:|---|--:|--:|")
 	for _, r := range b.rows {
 		met, ours, theirs := "yes", "", ""
 		if !r.met {

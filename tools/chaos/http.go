@@ -21,7 +21,7 @@ import (
 
 // httpRequests sends bodies of 32 MB, and requests of foreign pages, to every path of the server.
 func httpRequests(p *probe) {
-	const size, mostMB, mostCPU = 32 << 20, 500, 2.0
+	const size, maxMB, maxCPU = 32 << 20, 500, 2.0
 	s := p.serve("", "--board")
 	if s == nil {
 		return
@@ -48,8 +48,8 @@ func httpRequests(p *probe) {
 		}
 	}
 	grown := (s.status("VmHWM") - before) >> 10
-	p.figure("%d bodies of 32 MB to %d paths: at most %.2f s of CPU of %.0f (%s), %d MB of %d more", len(bodies), len(paths), worst, mostCPU, what, grown, mostMB)
-	if worst > mostCPU || grown > mostMB {
+	p.figure("%d bodies of 32 MB to %d paths: at most %.2f s of CPU of %.0f (%s), %d MB of %d more", len(bodies), len(paths), worst, maxCPU, what, grown, maxMB)
+	if worst > maxCPU || grown > maxMB {
 		p.fail("a body costs too much")
 	}
 	forged := 0
