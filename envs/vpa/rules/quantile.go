@@ -35,6 +35,7 @@ type Quantile struct {
 	CPUFactor    float64 `opt:"cpu_factor" valid:"1,1000" doc:"factor of the CPU limit" range:"1,4"`
 	MemoryLimit  string  `opt:"memory_limit" valid:"none|request|factor|peak" doc:"none, request, factor or peak" range:"none|request|factor|peak"`
 	MemoryFactor float64 `opt:"memory_factor" valid:"1,1000" doc:"factor of the memory limit" range:"1,3"`
+	CPUWindow    float64 `opt:"cpu_window_h" valid:"0,1e4" doc:"hours of the window of the quantile of CPU; 0: window_h" range:"0.05,24,log"`
 	Bump         float64 `opt:"bump" valid:"1,100" doc:"least memory for a day after a kill, over the memory in use then" range:"1,2"`
 }
 
@@ -81,9 +82,17 @@ func (q *QuantileRule) Recommend(ctx context.Context, v *View, first bool) (pods
 		return pods.Recommendation{}, false
 	}
 	seen := v.tail(pods.Duration(q.Window * 3600))
+	ofCPU := seen
+	if q.CPUWindow > 0 {
+		ofCPU = v.tail(pods.Duration(q.CPUWindow * 3600))
+	}
+	cpu := math.Ceil(q.CPUMargin * metrics.CPUQuantile(ctx, ofCPU, q.CPU, &q.scratch))
 	peak := workload.Max(seen)
-	cpu := math.Ceil(q.CPUMargin * metrics.CPUQuantile(ctx, seen, q.CPU, &q.scratch))
-	mem := math.Ceil(max(q.MemoryMargin*metrics.MemoryQuantile(ctx, seen, q.Memory, &q.scratch), q.floor))
+	memory := float64(peak.MemoryBytes)
+	if q.Memory < 1 {
+		memory = metrics.MemoryQuantile(ctx, seen, q.Memory, &q.scratch)
+	}
+	mem := math.Ceil(max(q.MemoryMargin*memory, q.floor))
 	at := func(f float64) cluster.Resources {
 		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
 	}
@@ -120,17 +129,20 @@ func limitOf(mode string, factor, request, peak float64) int64 {
 }
 
 // tunedAlone and TunedShared are the parameters of quantile_tuned, for pods with their node to themselves and for pods
-// that share it. Residual actions correct TunedShared; other values would make another environment.
+// that share it; tunedTracking are those of quantile_tracking. Residual actions correct TunedShared; other values would make another environment.
 var (
 	tunedAlone = Quantile{CPU: 0.5, CPUMargin: 1, Memory: 0.5, MemoryMargin: 1, Window: 24, Period: 1440, Band: 0,
 		CPULimit: LimitNone, CPUFactor: 2, MemoryLimit: LimitNone, MemoryFactor: 1.2, Bump: 1.2}
 	TunedShared = Quantile{CPU: 0.65, CPUMargin: 1, Memory: 0.99, MemoryMargin: 1.02, Window: 24, Period: 480, Band: 0.2,
 		CPULimit: LimitPeak, CPUFactor: 1.2, MemoryLimit: LimitPeak, MemoryFactor: 1.05, Bump: 1.2}
+	tunedTracking = Quantile{CPU: 0.75, CPUMargin: 1, Memory: 1, MemoryMargin: 1, Window: 24, Period: 5, Band: 0.25,
+		CPULimit: LimitPeak, CPUFactor: 1.2, MemoryLimit: LimitPeak, MemoryFactor: 1.05, CPUWindow: 0.05, Bump: 1.2}
 )
 
 const (
 	tunedAloneDoc  = "quantile at the median of the last day, without limits, set once a day."
-	tunedSharedDoc = "quantile with parameters searched on training episodes; `trainer tune --baseline quantile:cpu_limit=peak,memory_limit=peak,cpu_margin=1,memory=1,bump=1.2 -n 12000000` began it."
+	tunedSharedDoc = "quantile with parameters searched on training episodes; `trainer tune --baseline quantile:cpu_limit=peak,memory_limit=peak,cpu_margin=1,memory=1,cpu_window_h=0,bump=1.2 -n 12000000` began it."
+	trackingDoc    = "quantile whose CPU request follows the last three minutes, while memory and limits keep the peaks of the last day; chosen on training episodes."
 )
 
 // values returns the parameters in the form that a baseline's name gives them.

@@ -46,6 +46,13 @@ func TestQuantile(t *testing.T) {
 			pods.Recommendation{Lower: at(460, 6), Target: at(460, 6), Upper: at(460, 6), Uncapped: at(460, 6), Limits: at(460, 6), SetLimits: true}},
 		{"no limits, window of two samples", Quantile{CPU: 0, CPUMargin: 1, Memory: 0, MemoryMargin: 1, Window: 0.4, CPULimit: LimitNone, MemoryLimit: LimitNone},
 			pods.Recommendation{Lower: at(400, 4), Target: at(400, 4), Upper: at(400, 4), Uncapped: at(400, 4), SetLimits: true}},
+		// CPU of the last two samples, 400 and 500 m; memory and the limits' peaks of all five.
+		{"a window of CPU of its own", Quantile{CPU: 0.5, CPUMargin: 1, Memory: 1, MemoryMargin: 1, Window: 1, CPUWindow: 0.4,
+			CPULimit: LimitPeak, CPUFactor: 2, MemoryLimit: LimitPeak, MemoryFactor: 1},
+			pods.Recommendation{Lower: at(450, 5), Target: at(450, 5), Upper: at(450, 5), Uncapped: at(450, 5), Limits: at(1000, 5), SetLimits: true}},
+		{"a peak of CPU before its window", Quantile{CPU: 0, CPUMargin: 1, Memory: 0.25, MemoryMargin: 1, Window: 10, CPUWindow: 0.4,
+			CPULimit: LimitPeak, CPUFactor: 1, MemoryLimit: LimitNone},
+			pods.Recommendation{Lower: at(400, 100), Target: at(400, 100), Upper: at(400, 100), Uncapped: at(400, 100), Limits: at(10000, 0), SetLimits: true}},
 	} {
 		got, ok := (&QuantileRule{Quantile: tc.q}).Recommend(t.Context(), &v, true)
 		if diff := cmp.Diff(tc.want, got); diff != "" || !ok {

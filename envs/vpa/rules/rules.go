@@ -98,7 +98,8 @@ func Alone(follow Follow, suffix string) []envs.Baseline {
 // Shared returns the rules with parameters as baselines, for pods that share their node.
 func Shared(follow Follow) []envs.Baseline {
 	q, a := quantileBaseline("quantile", follow), autopilotBaseline("autopilot", follow)
-	return []envs.Baseline{q, q.Tuned("quantile_tuned", tunedSharedDoc, TunedShared.values()), a,
+	return []envs.Baseline{q, q.Tuned("quantile_tuned", tunedSharedDoc, TunedShared.values()),
+		q.Tuned("quantile_tracking", trackingDoc, tunedTracking.values()), a,
 		a.Tuned("autopilot_tuned", "autopilot with parameters that `trainer tune` found on training episodes.", tunedAutopilot)}
 }
 
