@@ -221,6 +221,7 @@ func (v *Vec) Step(ctx context.Context, actions []float32) (*Batch, error) {
 	if len(actions) != len(v.envs)*v.nAct {
 		return nil, fmt.Errorf("%w: %d numbers for %d environments, want %d", ErrInvalidAction, len(actions), len(v.envs), len(v.envs)*v.nAct)
 	}
+	discrete, isDiscrete := v.act.(space.Discrete) // checked without a call of an interface
 	for i, e := range v.envs {
 		if e.ended && v.mode == NextStep {
 			continue
@@ -228,7 +229,11 @@ func (v *Vec) Step(ctx context.Context, actions []float32) (*Batch, error) {
 		if !e.running {
 			return nil, fmt.Errorf("environment %d: %w", i, ErrResetNeeded)
 		}
-		if a := actions[i*v.nAct : (i+1)*v.nAct]; !v.act.Contains(a) {
+		a := actions[i*v.nAct : (i+1)*v.nAct]
+		if isDiscrete && discrete.Contains(a) {
+			continue
+		}
+		if !v.act.Contains(a) {
 			return nil, fmt.Errorf("environment %d: %w", i, invalidAction(v.act, a))
 		}
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -106,8 +107,8 @@ const maxFailure = 256
 // encodeState writes the state of the environments in a message of the given kind, with room for
 // more fields.
 func (l *Layout) encodeState(w *Writer, kind string, id uint64, r *Rows, more int) {
-	te, tr, inv := slices.Contains(r.Terminated, true), slices.Contains(r.Truncated, true), slices.Contains(r.Invalid, true)
-	mask := slices.Contains(r.Mask, false)
+	te, tr, inv := contains(r.Terminated, true), contains(r.Truncated, true), contains(r.Invalid, true)
+	mask := contains(r.Mask, false)
 	w.Head(4+more+count(te, tr, inv, mask, len(l.info) > 0), kind, id)
 	w.Str("obs")
 	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
@@ -122,7 +123,7 @@ func (l *Layout) encodeState(w *Writer, kind string, id uint64, r *Rows, more in
 
 // EncodeReset writes the reply to a reset. seed is the seed drawn by the server, or nil.
 func (l *Layout) EncodeReset(w *Writer, id uint64, r *Rows, seed *uint64) {
-	mask, failed := slices.Contains(r.Mask, false), anyFailed(r)
+	mask, failed := contains(r.Mask, false), anyFailed(r)
 	w.Head(3+count(mask, len(l.info) > 0, seed != nil, failed), TypeReset+OK, id)
 	w.Str("obs")
 	l.writeBatch(w, &l.obs, r.Obs, l.ObsSize, 0, nil)
@@ -152,6 +153,15 @@ func (l *Layout) writeRun(w *Writer, r *Rows) {
 	putAll(w.Array(Float64, l.N), r.EpisodeReturn)
 	w.Str("l")
 	putAll(w.Array(Int64, l.N), r.EpisodeLength)
+}
+
+// contains reports whether a flag is want, by vectors.
+func contains(flags []bool, want bool) bool {
+	var b byte
+	if want {
+		b = 1
+	}
+	return bytes.IndexByte(bytesOf(flags), b) >= 0
 }
 
 func count(conds ...bool) int {
