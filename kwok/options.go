@@ -77,7 +77,7 @@ func (s *server) connect(ctx context.Context) (kubernetes.Interface, error) {
 		return nil, fmt.Errorf("kwok: kubeconfig %s: %w", s.opts.Kubeconfig, err)
 	}
 	if !s.opts.AllowRealNodes {
-		if err := refuseRealNodes(ctx, client); err != nil {
+		if err := rejectRealNodes(ctx, client); err != nil {
 			return nil, err
 		}
 	}
@@ -164,8 +164,8 @@ func (p retryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// refuseRealNodes returns an error if KWOK does not manage a node of the control plane.
-func refuseRealNodes(ctx context.Context, client kubernetes.Interface) error {
+// rejectRealNodes returns an error if KWOK does not manage a node of the control plane.
+func rejectRealNodes(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

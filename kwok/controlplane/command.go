@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kubernasium/kubernasium/kwok/controlplane/plane"
+	"github.com/kubernasium/kubernasium/kwok/launch"
 )
 
 // tokenEnv names the environment variable that holds the bearer token.
@@ -157,18 +158,6 @@ func (o *options) complete() error {
 	return nil
 }
 
-// ready is the line that tells the parent process that the control plane is ready.
-type ready struct {
-	URL        string            `json:"url"`        // of the API server, from this machine
-	Kubeconfig string            `json:"kubeconfig"` // path of the file, which holds the token
-	DataDir    string            `json:"data_dir"`
-	PID        int               `json:"pid"`
-	Components []string          `json:"components"`
-	Clock      string            `json:"clock"`    // real or stepped
-	Versions   map[string]string `json:"versions"` // of kubernetes, etcd and kwok
-	Seconds    float64           `json:"seconds"`  // from the start of the process until ready
-}
-
 // run starts the control plane and waits until ctx, stdin or a component ends.
 func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	begin := time.Now()
@@ -202,7 +191,7 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	line := ready{
+	line := launch.Ready{
 		URL: p.URL, Kubeconfig: p.Kubeconfig, DataDir: p.DataDir, PID: os.Getpid(), Components: o.plane.Components,
 		Clock: o.clock, Versions: versions(), Seconds: time.Since(begin).Seconds(),
 	}

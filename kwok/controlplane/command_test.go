@@ -33,7 +33,7 @@ func itoa(i int) string { return strconv.Itoa(i) }
 func TestLifecycle(t *testing.T) {
 	p := start(t, command(t))
 	if p.PID != p.cmd.Process.Pid || p.Clock != "real" || p.Versions["kubernetes"] != "v1.36.3" || len(p.Components) != 3 {
-		t.Errorf("ready line = %+v, want pid %d, the real clock, Kubernetes v1.36.3 and 3 components", p.ready, p.cmd.Process.Pid)
+		t.Errorf("ready line = %+v, want pid %d, the real clock, Kubernetes v1.36.3 and 3 components", p.Ready, p.cmd.Process.Pid)
 	}
 	if info, err := os.Stat(p.Kubeconfig); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("kubeconfig: %v, mode %v, want 0600", err, info.Mode())

@@ -3,6 +3,7 @@ module github.com/kubernasium/kubernasium/kwok/controlplane
 go 1.26.0
 
 require (
+	github.com/kubernasium/kubernasium v0.0.0
 	github.com/kubernasium/kubernasium/kwok/scheduler v0.0.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
@@ -90,7 +91,6 @@ require (
 	github.com/josharian/intern v1.0.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/compress v1.20.1 // indirect
-	github.com/kubernasium/kubernasium v0.0.0 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/mailru/easyjson v0.7.7 // indirect
 	github.com/mistifyio/go-zfs v2.1.2-0.20190413222219-f784269be439+incompatible // indirect

@@ -22,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubernasium/kubernasium/kwok/launch"
 )
 
 // childEnv makes the test binary play the command, so that tests run the code as it is now.
@@ -40,7 +42,7 @@ func TestMain(m *testing.M) {
 
 // A process is a control plane that a test has started.
 type process struct {
-	ready
+	launch.Ready
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stderr *lockedBuffer
@@ -87,7 +89,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	}()
 	select {
 	case line := <-lines:
-		if err := json.Unmarshal([]byte(line), &p.ready); err != nil {
+		if err := json.Unmarshal([]byte(line), &p.Ready); err != nil {
 			t.Fatalf("the line %q is not JSON: %v; its end: %v\n%s", line, err, p.wait(), p.stderr)
 		}
 	case <-time.After(patience):

@@ -36,8 +36,8 @@ var ErrNoScheduler = errors.New("launch: no scheduler: run `make scheduler`, or 
 
 // Ready is the line that the control plane prints when it is ready.
 type Ready struct {
-	URL        string            `json:"url"`        // of the API server
-	Kubeconfig string            `json:"kubeconfig"` // file for clients, with their token
+	URL        string            `json:"url"`        // of the API server, from this machine
+	Kubeconfig string            `json:"kubeconfig"` // path of the file for clients, which holds their token
 	DataDir    string            `json:"data_dir"`
 	PID        int               `json:"pid"`
 	Components []string          `json:"components"` // components besides etcd and kube-apiserver

@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
-{{/* Name of the release's objects; a component's name is added to it. 40 characters leave room for that. */}}
+{{/* The name of the release's objects. 40 characters leave room for the component's name. */}}
 {{- define "kubernasium.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
@@ -46,7 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- if $image.digest }}{{ printf "%s@%s" $name $image.digest }}{{ else }}{{ printf "%s:%s" $name (default .root.Chart.AppVersion $image.tag) }}{{ end }}
 {{- end }}
 
-{{/* Of a pod: where it runs, and as which user. */}}
+{{/* Fields of a pod: its node constraints and its user. */}}
 {{- define "kubernasium.pod" -}}
 serviceAccountName: {{ include "kubernasium.componentName" . }}
 {{- with .root.Values.imagePullSecrets }}
@@ -87,7 +87,7 @@ topologySpreadConstraints:
   {{- end }}
 {{- end }}
 
-{{/* Of a container: its image, and what it may do. */}}
+{{/* Fields of a container: its image and its security context. */}}
 {{- define "kubernasium.container" -}}
 image: {{ include "kubernasium.image" . | quote }}
 imagePullPolicy: {{ .root.Values.imagePullPolicy }}
@@ -122,7 +122,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* Traffic to the pods on port, or none. With egress, connections to API server, DNS and Prometheus go out; else none. */}}
+{{/* Permits traffic to the pods on port, or none. With egress it permits connections to API server, DNS and Prometheus, otherwise none. */}}
 {{- define "kubernasium.networkPolicy" -}}
 {{- if .values.networkPolicy.enabled }}
 apiVersion: networking.k8s.io/v1
@@ -151,7 +151,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* How Prometheus reaches the metrics; endpoint is what its entry has beside port and interval. */}}
+{{/* The ServiceMonitor; endpoint has the fields besides port and interval. */}}
 {{- define "kubernasium.serviceMonitor" -}}
 {{- if .values.serviceMonitor.enabled }}
 {{- if not (.root.Capabilities.APIVersions.Has "monitoring.coreos.com/v1") }}
@@ -179,7 +179,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* The volume with a token of the service account, which expires after an hour and is renewed by the kubelet. */}}
+{{/* The volume with a token of the service account, which expires after an hour; the kubelet renews it. */}}
 {{- define "kubernasium.tokenVolume" -}}
 name: api-access
 projected:
