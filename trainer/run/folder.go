@@ -64,7 +64,7 @@ func (r *Run) openFolder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.logs, err = openLogs(r.Folder, r.spec.ID, tracking.Anew); err != nil {
+	if r.logs, err = openLogs(r.Folder, r.spec.ID, tracking.NewRun); err != nil {
 		return err
 	}
 	return r.writeConfig(r.Folder, nil, 0)

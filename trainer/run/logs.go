@@ -22,11 +22,11 @@ type logs struct {
 	evaluations *tracking.EvaluationsCSV
 }
 
-// openLogs opens the logs of a training that resumes at step, and drops later rows. For step tracking.Anew it
+// openLogs opens the logs of a training that resumes at step, and drops later rows. For step tracking.NewRun it
 // starts new logs.
 func openLogs(folder, env string, step int64) (l *logs, err error) {
 	l = &logs{}
-	if step == tracking.Anew {
+	if step == tracking.NewRun {
 		l.events, err = tracking.NewEventWriter(folder, nil)
 	} else {
 		l.events, err = tracking.ResumeEventWriter(folder, step, nil)

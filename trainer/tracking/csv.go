@@ -18,13 +18,13 @@ const (
 	sheetStep    = "timesteps"
 )
 
-// Anew is the timestep for a log that keeps no earlier rows.
-const Anew = -1
+// NewRun is the step for Open functions that makes a log keep no earlier rows.
+const NewRun = -1
 
 // openRows opens a sheet without a preamble and drops the rows after step. It creates the file if it does not
-// exist, and empties it for the step Anew.
+// exist, and empties it for the step NewRun.
 func openRows(path, stepColumn string, columns []string, step int64) (*sheet, error) {
-	if step != Anew {
+	if step != NewRun {
 		s, err := resumeSheet(path, stepColumn, step)
 		if !nothingToResume(err) {
 			return s, err
@@ -41,7 +41,7 @@ func nothingToResume(err error) bool {
 // writes each row to the file at once. It is not safe for concurrent use.
 type ProgressCSV struct{ sheet *sheet }
 
-// OpenProgressCSV opens the file at path and drops the rows after timestep step, or all rows for Anew. It
+// OpenProgressCSV opens the file at path and drops the rows after timestep step, or all rows for NewRun. It
 // creates the file if it does not exist.
 func OpenProgressCSV(path string, step int64) (*ProgressCSV, error) {
 	s, err := openRows(path, progressStep, []string{progressStep}, step)
@@ -84,10 +84,10 @@ type monitorHead struct {
 }
 
 // OpenMonitorCSV opens the file at path and drops the episodes that ended after timestep step, or all episodes
-// for Anew. A resumed file keeps its t_start; a file of another environment is an error. OpenMonitorCSV creates
+// for NewRun. A resumed file keeps its t_start; a file of another environment is an error. OpenMonitorCSV creates
 // the file if it does not exist. start is when the run began.
 func OpenMonitorCSV(path, envID string, start time.Time, step int64) (*MonitorCSV, error) {
-	if step == Anew {
+	if step == NewRun {
 		return createMonitorCSV(path, envID, start)
 	}
 	head, err := readMonitorHead(path)
@@ -171,7 +171,7 @@ type EvaluationsCSV struct{ sheet *sheet }
 var evaluationColumns = []string{sheetStep, "mean", "std", "episodes"}
 
 // OpenEvaluationsCSV opens the file at path and drops the evaluations after timestep step, or all evaluations
-// for Anew. It creates the file if it does not exist.
+// for NewRun. It creates the file if it does not exist.
 func OpenEvaluationsCSV(path string, step int64) (*EvaluationsCSV, error) {
 	s, err := openRows(path, sheetStep, evaluationColumns, step)
 	if err != nil {

@@ -46,7 +46,7 @@ func wantFile(t *testing.T, path string, lines ...string) {
 
 func TestProgressCSV(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "progress.csv")
-	p := must[*ProgressCSV](t)(OpenProgressCSV(path, Anew))
+	p := must[*ProgressCSV](t)(OpenProgressCSV(path, NewRun))
 	check(t, p.Write(100, map[string]float64{"time/fps": 1e6, "rollout/ep_rew_mean": -0.125}))
 	check(t, p.Write(200, map[string]float64{"time/fps": 2.5, "time/total_timesteps": 999}))
 	check(t, p.Write(300, map[string]float64{"train/loss": math.NaN(), "a,b": math.Inf(1), "time/fps": math.Inf(-1)}))
@@ -84,8 +84,8 @@ func TestProgressCSVResume(t *testing.T) {
 	}
 	folder := t.TempDir()
 	whole, parts := filepath.Join(folder, "whole.csv"), filepath.Join(folder, "parts.csv")
-	write(must[*ProgressCSV](t)(OpenProgressCSV(whole, Anew)), 100, 500)
-	write(must[*ProgressCSV](t)(OpenProgressCSV(parts, Anew)), 100, 300)
+	write(must[*ProgressCSV](t)(OpenProgressCSV(whole, NewRun)), 100, 500)
+	write(must[*ProgressCSV](t)(OpenProgressCSV(parts, NewRun)), 100, 300)
 	file, err := os.OpenFile(parts, os.O_WRONLY|os.O_APPEND, 0)
 	check(t, err)
 	_, err = file.WriteString("4") // of 400; taken for a row it would be kept
@@ -102,7 +102,7 @@ func TestCreateEmptiesAndResumeCreates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress.csv")
 	for _, open := range []func() (*ProgressCSV, error){
 		func() (*ProgressCSV, error) { return OpenProgressCSV(path, 100) },
-		func() (*ProgressCSV, error) { return OpenProgressCSV(path, Anew) },
+		func() (*ProgressCSV, error) { return OpenProgressCSV(path, NewRun) },
 	} {
 		p := must[*ProgressCSV](t)(open())
 		check(t, p.Write(100, nil))
@@ -136,13 +136,13 @@ func TestResumeErrors(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	check(t, os.WriteFile(file, nil, 0o644))
-	if _, err := OpenProgressCSV(filepath.Join(file, "progress.csv"), Anew); err == nil {
+	if _, err := OpenProgressCSV(filepath.Join(file, "progress.csv"), NewRun); err == nil {
 		t.Error("OpenProgressCSV below a file: no error")
 	}
 	if err := os.Mkdir(file+".dir", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenProgressCSV(file+".dir", Anew); err == nil {
+	if _, err := OpenProgressCSV(file+".dir", NewRun); err == nil {
 		t.Error("OpenProgressCSV in a folder's place: no error")
 	}
 }
@@ -150,7 +150,7 @@ func TestResumeErrors(t *testing.T) {
 func TestMonitorCSV(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "monitor.csv")
 	start := fixedClock()
-	m := must[*MonitorCSV](t)(OpenMonitorCSV(path, "k8s/Test-v0", start, Anew))
+	m := must[*MonitorCSV](t)(OpenMonitorCSV(path, "k8s/Test-v0", start, NewRun))
 	check(t, m.Episode(20, 1.23456789, 20, start.Add(1500*time.Millisecond)))
 	check(t, m.Episode(50, -3, 30, start.Add(2*time.Second)))
 	check(t, m.Episode(90, 0.5, 40, start.Add(3*time.Second)))
@@ -197,7 +197,7 @@ func TestMonitorCSVResumeErrors(t *testing.T) {
 
 func TestEvaluationsCSV(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "evaluations.csv")
-	e := must[*EvaluationsCSV](t)(OpenEvaluationsCSV(path, Anew))
+	e := must[*EvaluationsCSV](t)(OpenEvaluationsCSV(path, NewRun))
 	check(t, e.Write(0, []float64{4}))
 	check(t, e.Write(1000, []float64{1, 3, 5})) // mean 3, variance (4+0+4)/2
 	check(t, e.Close())
@@ -217,7 +217,7 @@ func TestEvaluationsCSV(t *testing.T) {
 
 func TestSheetMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress.csv")
-	p := must[*ProgressCSV](t)(OpenProgressCSV(path, Anew))
+	p := must[*ProgressCSV](t)(OpenProgressCSV(path, NewRun))
 	check(t, p.Close())
 	info, err := os.Stat(path)
 	check(t, err)
