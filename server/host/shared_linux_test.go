@@ -289,6 +289,30 @@ func TestSharedRoom(t *testing.T) {
 	}
 }
 
+// A request in the memory comes before one that the client sends over the socket after it: ids ascend.
+func TestSharedOrder(t *testing.T) {
+	c := dialSharer(t, hosttest.Start(t).Unix, 8, "shm")
+	for k := range 300 {
+		first, second := uint64(2*k+2), uint64(2*k+3)
+		c.call(encode(t, map[string]any{"t": "ping", "id": first}), 4096, 8192, 1000)
+		c.inline(encode(t, map[string]any{"t": "ping", "id": second}))
+		got := map[uint64]bool{}
+		for range 2 {
+			frame, _, quiet := c.reply()
+			if err := c.f.Parse(frame, bounds()); err != nil {
+				t.Fatal(err)
+			}
+			if string(c.f.Type) != "ping.ok" || quiet != (c.f.ID == first) {
+				t.Fatalf("pair %d: %q with id %d, announced in the memory: %v", k, c.f.Type, c.f.ID, quiet)
+			}
+			got[c.f.ID] = true
+		}
+		if !got[first] || !got[second] {
+			t.Fatalf("pair %d: replies to %v", k, got)
+		}
+	}
+}
+
 // Only a connection that asks for memory gets it.
 func TestSharedIsAsked(t *testing.T) {
 	s := hosttest.Start(t)
