@@ -15,6 +15,9 @@ func (t *Task) view() *rules.View {
 		Pods: t.dynamics.Pods, Seen: t.metrics.Seen, Admission: &t.admission,
 		Past: t.in.past(), Coming: t.in.coming(), Shares: t.in.shares, Weights: t.ledger.Weights,
 	}
+	if s := t.dynamics.Node; s != nil {
+		t.shown.Node, t.shown.Load = s.Drawn.Capacity, [2]float64{s.Load[0].Last(), s.Load[1].Last()}
+	}
 	if t.live != nil {
 		t.shown.Running, t.shown.Instant = &t.live.running, t.live.at
 	}

@@ -93,15 +93,20 @@ func (q *QuantileRule) Recommend(ctx context.Context, v *View, first bool) (pods
 		memory = metrics.MemoryQuantile(ctx, seen, q.Memory, &q.scratch)
 	}
 	mem := math.Ceil(max(q.MemoryMargin*memory, q.floor))
-	at := func(f float64) cluster.Resources {
-		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
-	}
-	r := pods.Recommendation{Lower: at(1 / (1 + q.Band)), Target: at(1), Upper: at(1 + q.Band), Uncapped: at(1), SetLimits: true}
+	r := banded(cpu, mem, q.Band)
 	r.Limits = cluster.Resources{
 		MilliCPU:    limitOf(q.CPULimit, q.CPUFactor, cpu, float64(peak.MilliCPU)),
 		MemoryBytes: limitOf(q.MemoryLimit, q.MemoryFactor, mem, max(float64(peak.MemoryBytes), q.floor)),
 	}
 	return r, true
+}
+
+// banded returns the recommendation of a target with bounds that are a fraction away; its limits are to be set.
+func banded(cpu, mem, band float64) pods.Recommendation {
+	at := func(f float64) cluster.Resources {
+		return cluster.Resources{MilliCPU: int64(math.Ceil(cpu * f)), MemoryBytes: int64(math.Ceil(mem * f))}
+	}
+	return pods.Recommendation{Lower: at(1 / (1 + band)), Target: at(1), Upper: at(1 + band), Uncapped: at(1), SetLimits: true}
 }
 
 // noteKills raises the floor of memory after kills, and reports whether there was one in the last step.

@@ -24,7 +24,9 @@ type View struct {
 	Pods      []pods.Pod
 	Seen      []cluster.Resources // usage, the largest of all pods: of the history, then of each step
 	Admission *pods.Admission
-	Running   *Running // the cluster of a live task's pods; nil in an episode
+	Node      cluster.Resources // where pods share it: its capacity
+	Load      [2]float64        // … and the CPU and memory used of that in the last step
+	Running   *Running          // the cluster of a live task's pods; nil in an episode
 
 	// Only in an episode.
 	Past    []cluster.Resources // demand before it
@@ -99,7 +101,7 @@ func Alone(follow Follow, suffix string) []envs.Baseline {
 func Shared(follow Follow) []envs.Baseline {
 	q, a := quantileBaseline("quantile", follow), autopilotBaseline("autopilot", follow)
 	return []envs.Baseline{q, q.Tuned("quantile_tuned", tunedSharedDoc, TunedShared.values()),
-		q.Tuned("quantile_tracking", trackingDoc, tunedTracking.values()), a,
+		q.Tuned("quantile_tracking", trackingDoc, tunedTracking.values()), nodeAwareBaseline(follow), a,
 		a.Tuned("autopilot_tuned", "autopilot with parameters that `trainer tune` found on training episodes.", tunedAutopilot)}
 }
 
