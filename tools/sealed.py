@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, MODELS = ROOT / "docs" / "results", ROOT / "models" / "pretrained"
-EPISODES = {"k8s-GPUPodScheduling-v0": 50}  # the others 100: RolloutWeightedFGD takes seconds for an episode
+EPISODES = {"k8s-GPUPodScheduling-v0": 50, "k8s-GPUPodScheduling-v2": 50}  # the others 100: RolloutWeightedFGD takes seconds for an episode
 HEADER = """# The sealed block
 
 Final scores of the [shipped models](../../models/pretrained), on episodes that no training, search or comparison had
