@@ -3,7 +3,7 @@ package fused
 import (
 	"testing"
 
-	"github.com/kubernasium/kubernasium/models/internal/asmtest"
+	"github.com/kubernasium/kubernasium/tools/asmtest"
 )
 
 // The assembly and its stubs are those that the generator writes.

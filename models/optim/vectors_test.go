@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"github.com/kubernasium/kubernasium/models"
-	"github.com/kubernasium/kubernasium/models/internal/asmtest"
+	"github.com/kubernasium/kubernasium/tools/asmtest"
 )
 
 // widths returns the vector widths that this CPU has, and 0 for none.

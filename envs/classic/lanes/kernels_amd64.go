@@ -10,7 +10,7 @@ func supported() int {
 	switch {
 	case !cpu.X86.HasAVX2 || !cpu.X86.HasFMA:
 		return none
-	case !cpu.X86.HasAVX512F:
+	case !cpu.X86.HasAVX512F || !cpu.X86.HasAVX512DQ:
 		return avx2
 	}
 	return avx512

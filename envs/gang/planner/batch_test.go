@@ -1,13 +1,9 @@
 package planner
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
@@ -125,32 +121,6 @@ func TestBatchesServeUsualModels(t *testing.T) {
 		}
 		if b := newBatch(m, tc.windows, make([]float64, 40)); (b != nil) != tc.want {
 			t.Errorf("%s: a batch: %v, want %v", tc.name, b != nil, tc.want)
-		}
-	}
-}
-
-// The assembly and its stubs are those that the generator writes, but for the first line, which holds its command.
-func TestGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the generator; run without -short")
-	}
-	dir := t.TempDir()
-	files := []string{"kernels_amd64.s", "stubs_amd64.go"}
-	cmd := exec.Command("go", "run", "./internal/asm", "-out", filepath.Join(dir, files[0]), "-stubs", filepath.Join(dir, files[1]), "-pkg", "planner")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd, err, out)
-	}
-	body := func(path string) []byte {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, rest, _ := bytes.Cut(b, []byte("\n"))
-		return rest
-	}
-	for _, name := range files {
-		if !bytes.Equal(body(filepath.Join(dir, name)), body(name)) {
-			t.Errorf("%s is out of date: run go generate ./envs/gang/planner", name)
 		}
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// Check runs the generator ./internal/asm of the package under test, models/<pkg>, and compares its
-// output with the files assembly and stubs. It ignores their first lines, which contain the
-// command. It skips the test with -short.
+// Check runs the generator ./internal/asm of the package under test, pkg, and compares its output with the files assembly
+// and stubs. It ignores their first lines, which contain the command. It skips the test with -short.
 func Check(t *testing.T, pkg, assembly, stubs string) {
 	t.Helper()
 	if testing.Short() {
@@ -24,7 +23,7 @@ func Check(t *testing.T, pkg, assembly, stubs string) {
 	}
 	for _, name := range []string{assembly, stubs} {
 		if !bytes.Equal(body(t, filepath.Join(dir, name)), body(t, name)) {
-			t.Errorf("%s is out of date: run go generate ./models/%s", name, pkg)
+			t.Errorf("%s of package %s is out of date: run go generate in its folder", name, pkg)
 		}
 	}
 }

@@ -1,0 +1,10 @@
+package planner
+
+import (
+	"testing"
+
+	"github.com/kubernasium/kubernasium/tools/asmtest"
+)
+
+// TestGenerated checks that the assembly is the output of the generator.
+func TestGenerated(t *testing.T) { asmtest.Check(t, "planner", "kernels_amd64.s", "stubs_amd64.go") }
