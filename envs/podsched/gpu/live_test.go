@@ -15,7 +15,7 @@ import (
 // A task that attends the cluster of an episode from outside, where the pods to come wait
 // already, sees what the episode's own task sees, and its baselines choose alike.
 func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
-	opts := map[string]any{"num_nodes": 12, "load_end": 0.6, "edges": "model"}
+	opts := map[string]any{"num_nodes": 12, "load_end": 0.6, "edges": "model", "whole_gpus": true}
 	v, task := open(t, opts)
 	b := reset(t, v, 3)
 	live, err := v.Spec().Live(maps.Clone(opts), 12)
@@ -70,6 +70,19 @@ func TestLiveSeesWhatTheEpisodeSees(t *testing.T) {
 	}
 	if decisions < 30 {
 		t.Errorf("%d decisions before the first pod failed, want 30 at least", decisions)
+	}
+}
+
+// TestLiveHasDefaultsOfItsVersion: a model of version 2 names no options, and sees in a running cluster what it saw in training.
+func TestLiveHasDefaultsOfItsVersion(t *testing.T) {
+	for id, want := range map[string]int{"k8s/GPUPodScheduling-v1": 25, "k8s/GPUPodScheduling-v2": 28} {
+		live, err := envstest.Spec(t, id).Live(nil, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := live.(*Task).nodeFeatures(); got != want {
+			t.Errorf("%s shows %d columns of a node in a running cluster, want %d", id, got, want)
+		}
 	}
 }
 
