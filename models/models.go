@@ -56,6 +56,14 @@ type Network interface {
 	io.ReaderFrom
 }
 
+// A Skipper is a [Network] that can leave out what a caller does not read, such as the value where only actions are
+// wanted.
+type Skipper interface {
+	// Skip has Forward leave out a head and what only this head reads. The head's outputs are then undefined, and
+	// Backward must not follow. An empty name has it compute all heads again.
+	Skip(head string)
+}
+
 // Param is one named array of parameters with its gradient.
 //
 // Dense weights are stored as (inputs, outputs), so that a row of observations is multiplied

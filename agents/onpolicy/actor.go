@@ -292,6 +292,8 @@ func (g *greedy) Sample(b *envs.Batch, rng *rand.Rand, actions []float32) error 
 // act takes the most probable actions; with an rng, it samples.
 func (g *greedy) act(b *envs.Batch, rng *rand.Rand, actions []float32) error {
 	n, k := len(b.Reward), g.spec.Outputs()
+	g.memory.skipValue(true)
+	defer g.memory.skipValue(false)
 	out, err := g.memory.Step(g.normalized(b), b)
 	if err != nil {
 		return fmt.Errorf("%s: act: %w", g.algo, err)
@@ -313,6 +315,8 @@ func (g *greedy) act(b *envs.Batch, rng *rand.Rand, actions []float32) error {
 // Probabilities implements [agents.Sampler].
 func (g *greedy) Probabilities(b *envs.Batch, p []float32) error {
 	n, k := len(b.Reward), g.spec.Outputs()
+	g.memory.skipValue(true)
+	defer g.memory.skipValue(false)
 	out, err := g.memory.Look(g.normalized(b), b)
 	if err != nil {
 		return fmt.Errorf("%s: probabilities: %w", g.algo, err)
@@ -336,6 +340,8 @@ func (g *greedy) Scores(b *envs.Batch, scores []float32) error {
 	if !g.discrete {
 		return fmt.Errorf("%s: scores: the actions are not Discrete", g.algo)
 	}
+	g.memory.skipValue(true)
+	defer g.memory.skipValue(false)
 	out, err := g.forward(b)
 	if err != nil {
 		return fmt.Errorf("%s: scores: %w", g.algo, err)

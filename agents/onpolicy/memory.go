@@ -14,6 +14,7 @@ import (
 type Memory struct {
 	net   models.Network
 	lstm  models.Recurrent // nil if the network has no state
+	part  models.Skipper   // nil if the network always computes all of its outputs
 	state []float32        // (n, StateSize)
 	peek  []float32        // a copy that may change
 	begin []bool
@@ -21,6 +22,7 @@ type Memory struct {
 
 func newMemory(net models.Network, spec models.Spec) (*Memory, error) {
 	m := &Memory{net: net}
+	m.part, _ = net.(models.Skipper)
 	if spec.StateSize() > 0 {
 		var ok bool
 		if m.lstm, ok = net.(models.Recurrent); !ok {
@@ -37,6 +39,18 @@ func (m *Memory) Recurrent() bool { return m.lstm != nil }
 func (m *Memory) resize(n int) {
 	if size := n * m.lstm.StateSize(); len(m.state) != size {
 		m.state, m.peek, m.begin = make([]float32, size), make([]float32, size), make([]bool, n)
+	}
+}
+
+// skipValue has further calls of the network leave out the value, or not.
+func (m *Memory) skipValue(skip bool) {
+	if m.part == nil {
+		return
+	}
+	if skip {
+		m.part.Skip(valueHead)
+	} else {
+		m.part.Skip("")
 	}
 }
 

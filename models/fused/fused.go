@@ -82,6 +82,7 @@ type Network struct {
 
 var (
 	_ models.Network = (*Network)(nil)
+	_ models.Skipper = (*Network)(nil)
 	_ team.Lender    = (*Network)(nil)
 )
 
@@ -134,6 +135,26 @@ func (n *Network) Params() []models.Param { return n.params }
 // had as many rows. An error about edges in obs wraps [models.ErrEdge].
 func (n *Network) Forward(obs []float32, rows int) ([]float32, error) {
 	return n.forward(obs, 1, rows, nil, nil)
+}
+
+// Skip implements [models.Skipper].
+func (n *Network) Skip(head string) {
+	for _, tw := range n.towers {
+		tw.skipped = true
+	}
+	for i, h := range n.spec.Heads {
+		if !h.Free && (h.Name != head || head == "") {
+			n.need(n.spec.Heads[i].Tower)
+		}
+	}
+}
+
+// need has Forward compute a tower and those that it reads.
+func (n *Network) need(tower int) {
+	n.towers[tower].skipped = false
+	if _, from := n.spec.Source(tower); from >= 0 {
+		n.need(from)
+	}
 }
 
 func (n *Network) forward(obs []float32, steps, num int, state []float32, starts []bool) ([]float32, error) {

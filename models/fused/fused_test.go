@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -125,6 +126,67 @@ func TestReLUAtZero(t *testing.T) {
 }
 
 // A NaN of an observation reaches the outputs of its row, and no other row.
+// TestSkip: without the value, the outputs of other heads have the same bits, and those of the value are of an earlier call.
+func TestSkip(t *testing.T) {
+	for name, spec := range map[string]models.Spec{
+		"two towers": {
+			Inputs: 5,
+			Towers: []models.Tower{{Name: "pi", Hidden: []int{8}, Activation: models.Tanh}, {Name: "vf", Hidden: []int{8}, Activation: models.Tanh}},
+			Heads:  []models.Head{{Name: "action_net", Size: 3, Gain: 1}, {Name: "value_net", Tower: 1, Size: 1, Gain: 1}},
+		},
+		"pooled nodes": {
+			Inputs: 4*3 + 2, Nodes: &models.Nodes{N: 4, Features: 3},
+			Towers: []models.Tower{
+				{Name: "pi", Hidden: []int{8}, Activation: models.ReLU, Reads: models.NodeRows},
+				{Name: "vf", Hidden: []int{8}, Activation: models.ReLU, Reads: models.NodeRows},
+				{Name: "pool", Reads: "vf", Pool: models.MeanMax},
+			},
+			Heads: []models.Head{{Name: "action_net", Size: 1, Gain: 1}, {Name: "value_net", Tower: 2, Size: 1, Gain: 1}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			n, err := New(spec, rng)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const rows = 3
+			obs := func() []float32 {
+				x := make([]float32, rows*spec.Inputs)
+				for i := range x {
+					x[i] = rng.Float32()
+				}
+				return x
+			}
+			forward := func(x []float32) []float32 {
+				y, err := n.Forward(x, rows)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return slices.Clone(y)
+			}
+			x, x2 := obs(), obs()
+			want, other := forward(x), forward(x2)
+			n.Skip("value_net")
+			got := forward(x)
+			n.Skip("")
+			again := forward(x)
+			value, _ := spec.Head("value_net")
+			for i := range got {
+				switch {
+				case i%spec.Outputs() == value && (got[i] != other[i] || got[i] == want[i]):
+					t.Errorf("output %d, the value, is %v, want %v as in the call before", i, got[i], other[i])
+				case i%spec.Outputs() != value && got[i] != want[i]:
+					t.Errorf("output %d is %v without the value, want %v", i, got[i], want[i])
+				}
+			}
+			if !slices.Equal(again, want) {
+				t.Errorf("outputs are %v after Skip(\"\"), want %v", again, want)
+			}
+		})
+	}
+}
+
 func TestNaN(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, activation := range []string{models.Tanh, models.ReLU} {

@@ -9,6 +9,7 @@ type tower struct {
 	each  int    // items of an observation
 
 	learns  bool // its results need a gradient
+	skipped bool // by Network.Skip
 	readers int  // towers that pool this one and propagate a gradient to it
 }
 

@@ -62,7 +62,9 @@ func (w *worker) forward(towers []*tower, free []*freeHead, lo, hi int) {
 			n.nodes.gather(n.obs, lo, lo+w.rows)
 		}
 		for _, tw := range towers {
-			tw.forward(w)
+			if !tw.skipped {
+				tw.forward(w)
+			}
 		}
 		for _, h := range free {
 			h.forward(w)
