@@ -392,13 +392,13 @@ $(VENV)/installed: tools/requirements.txt
 	touch $@
 
 check: ## what every commit must pass: format, vet, imports, quick tests of the packages that differ from main
-	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	@test -z "$$(gofmt -l . | tee -a /dev/stderr)"
 	$(GO) vet ./...
 	$(GO) run ./tools/importcheck
 	$(GO) test -short -timeout 30m $$(tools/changed_packages.sh)
 
 lint: ## format, vet, staticcheck, module files, imports, documents, and the figures and pictures of docs/results
-	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	@test -z "$$(gofmt -l . | tee -a /dev/stderr)"
 	$(GO) vet ./...
 	$(GO) run ./tools/importcheck
 	$(GO) mod verify
