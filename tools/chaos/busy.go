@@ -109,7 +109,7 @@ func visit(ctx context.Context, url string, spec *envs.Spec, rng *rand.Rand, ste
 	return nil
 }
 
-// usage is what a server uses; memory is in MB.
+// usage holds the resources of a server; memory is in MB.
 type usage struct{ goroutines, files, live, resident float64 }
 
 func (s *server) sample() usage {

@@ -222,7 +222,7 @@ def test_the_server_is_killed(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> 
     assert calls.requests > 30
     calls.requests = 0
     assert run(kill=True) == want
-    assert calls.requests > 20  # those around a kill may go over the socket; without memory after it, 6 would be left
+    assert calls.requests >= 31 - 3  # the request at each kill may go over the socket
 
 
 VICTIM = """

@@ -27,7 +27,7 @@ const (
 	ObjectiveVacant     = "vacant"     // throughput, less NodeCost for each node in use
 )
 
-// Objective is what planners maximise over the nodes of a cluster.
+// Objective defines the value of a node. Planners maximise its sum over the nodes of a cluster.
 type Objective struct {
 	Kind      string  // empty is ObjectiveThroughput
 	Threshold float64 // of slo, as a multiple of the throughput alone on a node

@@ -6,10 +6,10 @@
 // Box of 7 numbers from -1 to 1. The price of a container of an application is the value that one adds to a node, in
 // the mean of all states, plus scale (half) times the number. A batch is placed node by node, period nodes for each
 // action: the next node takes the remaining containers whose value less their prices is highest, such that the nodes
-// after it have room for the rest. With online arrivals the Box has 9 numbers, and the next period containers go where
-// they raise the worth of a node most. The worth is what the node will earn if it is offered containers of each
-// application at rate 3·exp(3x/2), with x the eighth number, takes those that are worth their price, and loses each
-// after a mean lifetime, the unit of time. It is discounted at rate exp(3x/2), with x the ninth number.
+// after it have room for the rest. With online arrivals the Box has 9 numbers, and each of the next period containers goes
+// to the node whose index it raises most. The index of a node is its expected discounted surplus. The node is offered
+// containers of each application at rate 3·exp(3x/2), with x the eighth number, accepts those whose value exceeds their
+// price, and loses each after a mean lifetime, the unit of time. The discount rate is exp(3x/2), with x the ninth number.
 //
 // # Observation
 //
@@ -55,5 +55,5 @@
 // # Source
 //
 // P. Whittle, "Restless bandits: activity allocation in a changing world", J. Applied Probability
-// 25A, 1988 (the worth of a node with online arrivals). See also package lra.
+// 25A, 1988 (the index of a node with online arrivals). See also package lra.
 package pricing

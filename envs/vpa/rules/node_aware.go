@@ -66,10 +66,7 @@ func (n *nodeAware) recommend(ctx context.Context, v *View, first bool) (pods.Re
 		*n = nodeAware{NodeAware: n.NodeAware, evicted: -v.stepsIn(time.Hour)}
 		n.kills.Bump = n.Bump
 	}
-	killed := !first && n.kills.noteKills(v)
-	if v.Step >= n.kills.until {
-		n.kills.floor = 0
-	}
+	killed := n.kills.noteKills(v, first)
 	due := first || killed || v.Step%v.stepsIn(pods.Duration(60*n.Period)) == 0
 	if !due && !n.again {
 		return pods.Recommendation{}, false

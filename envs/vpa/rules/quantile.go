@@ -71,13 +71,7 @@ func quantileBaseline(name string, follow Follow) envs.Baseline {
 
 // Recommend returns a recommendation at an episode's first decision, then in each period and after each kill.
 func (q *QuantileRule) Recommend(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
-	if first {
-		q.floor, q.until = 0, 0
-	}
-	killed := !first && q.noteKills(v)
-	if v.Step >= q.until {
-		q.floor = 0
-	}
+	killed := q.noteKills(v, first)
 	if !first && !killed && v.Step%v.stepsIn(pods.Duration(60*q.Period)) != 0 {
 		return pods.Recommendation{}, false
 	}
@@ -109,13 +103,21 @@ func banded(cpu, mem, band float64) pods.Recommendation {
 	return pods.Recommendation{Lower: at(1 / (1 + band)), Target: at(1), Upper: at(1 + band), Uncapped: at(1), SetLimits: true}
 }
 
-// noteKills raises the floor of memory after kills, and reports whether there was one in the last step.
-func (q *QuantileRule) noteKills(v *View) (killed bool) {
+// noteKills keeps the floor of memory, which lasts for a day after a kill. It reports whether there was a kill in the last step;
+// an episode's first decision comes before any.
+func (q *QuantileRule) noteKills(v *View, first bool) (killed bool) {
+	if first {
+		q.floor, q.until = 0, 0
+		return false
+	}
 	for i := range v.Pods {
 		if p := &v.Pods[i]; p.OOM {
 			killed = true
 			q.floor, q.until = max(q.floor, q.Bump*float64(p.Used.MemoryBytes)), v.Step+v.stepsIn(24*time.Hour)
 		}
+	}
+	if v.Step >= q.until {
+		q.floor = 0
 	}
 	return killed
 }

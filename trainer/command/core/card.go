@@ -251,7 +251,7 @@ func (c *card) write(w io.Writer) error {
 		unit = " in " + res.Metrics[0].Unit
 	}
 	ew.printf("Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n"+
-		"Bold is what is better than every baseline that is no oracle ([method](../../../docs/results/method.md)).\n\n", res.Metric, unit, res.Episodes, res.Better())
+		"Bold policies are better than every baseline that is not an oracle ([method](../../../docs/results/method.md)).\n\n", res.Metric, unit, res.Episodes, res.Better())
 	if ew.err == nil {
 		ew.err = c.scores().WriteMarkdown(ew)
 	}
