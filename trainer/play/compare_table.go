@@ -131,19 +131,25 @@ func (r *Row) label() string {
 // policy, because it would flatten the others.
 const plotCutoff = 8
 
-// Draw writes the comparison as a PNG file with bars.
+// Draw writes the comparison as a PNG file with bars. Its axis says how many policies it omits.
 func (res *Comparison) Draw(path string) error {
-	return tracking.Bars(path, res.Env+", "+res.played, res.Metric, res.bars())
+	bars, omitted := res.bars()
+	axis := res.Metric
+	if omitted > 0 {
+		axis += fmt.Sprintf(" (%d too far away to be shown)", omitted)
+	}
+	return tracking.Bars(path, res.Env+", "+res.played, axis, bars)
 }
 
-// bars returns the bars of the plot, without those of hopeless policies.
-func (res *Comparison) bars() []tracking.Bar {
+// bars returns the bars of the plot, and the number of policies that are too far from the others to be drawn.
+func (res *Comparison) bars() (bars []tracking.Bar, omitted int) {
 	bound := plotCutoff * math.Abs(res.Rows[len(res.Rows)/2].Mean-res.Rows[0].Mean)
-	var bars []tracking.Bar
 	for _, r := range res.Rows {
 		if math.Abs(r.Mean-res.Rows[0].Mean) <= bound || r.Kind == KindModel {
 			bars = append(bars, tracking.Bar{Name: r.label(), Mean: r.Mean, Low: r.Low, High: r.High, Highlight: r.Kind == KindModel})
+		} else {
+			omitted++
 		}
 	}
-	return bars
+	return bars, omitted
 }

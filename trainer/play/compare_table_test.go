@@ -115,10 +115,14 @@ func TestBars(t *testing.T) {
 		{Policy: "never", Kind: KindBaseline, Mean: 29}, {Policy: "a2c", Kind: KindModel, Mean: 40},
 	}}
 	var got []string
-	for _, b := range res.bars() {
+	bars, omitted := res.bars()
+	for _, b := range bars {
 		got = append(got, b.Name)
 	}
 	if want := "sees (oracle), ppo, rule, a2c"; strings.Join(got, ", ") != want {
 		t.Errorf("bars of %s, want %s", strings.Join(got, ", "), want)
+	}
+	if omitted != 1 {
+		t.Errorf("the plot omits %d policies, want 1", omitted)
 	}
 }
