@@ -117,8 +117,9 @@
 //
 // # Options
 //
-// See [Options]. nodes and pods take the files that [gpushare.ReadNodes] and [gpushare.ReadPods] read. What Philly's and
-// Helios' traces do not give of CPU and memory is cpu_per_gpu cores and memory_per_gpu GiB for each GPU. reference_seed with files plays the published workload of that random seed.
+// See [Options]. nodes and pods take the files that [gpushare.ReadNodes] and [gpushare.ReadPods] read. What a trace does
+// not give of CPU and memory is cpu_per_gpu cores and memory_per_gpu GiB for each GPU. reference_seed with files plays
+// the published workload of that random seed.
 // trace plays the nodes and pods of a recorded cluster, in timed dynamics beside the pods that ran when the
 // episode begins; the last fifth of its pods is the split heldout.
 //

@@ -383,3 +383,28 @@ func TestOtherTraces(t *testing.T) {
 		}
 	}
 }
+
+// TestSpotTrace plays files of the layout of Alibaba's trace of 2026, whose jobs request GPU models: a pod that requests
+// the A10 fits no node but the only one with an A10.
+func TestSpotTrace(t *testing.T) {
+	data := filepath.Join("..", "gpushare", "testdata")
+	v, task := open(t, map[string]any{
+		"nodes": filepath.Join(data, "spot_node_info_df.csv"), "pods": []string{filepath.Join(data, "spot_job_info_df.csv")}, "num_nodes": 0,
+	})
+	bound := 0
+	for seed := range uint64(20) {
+		b := reset(t, v, seed)
+		fits := 0
+		for i, ok := range b.Mask {
+			if n := task.inventory.Nodes[i]; ok && task.class(task.current).Shape.Models == "A10" {
+				if fits++; n.Devices != 1 {
+					t.Errorf("seed %d: a pod that requests an A10 may run on the node with %d GPUs of another model", seed, n.Devices)
+				}
+			}
+		}
+		bound += fits
+	}
+	if bound == 0 {
+		t.Error("no first pod of 20 episodes requests an A10")
+	}
+}

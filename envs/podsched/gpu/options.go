@@ -35,7 +35,7 @@ type Options struct {
 	Nodes         string   `opt:"nodes,file" doc:"file of the node list; empty takes a cluster composed as the published one"`
 	Pods          []string `opt:"pods,file" doc:"files of pod lists, of which each episode draws one; empty generates pods"`
 	CPUPerGPU     float64  `opt:"cpu_per_gpu" valid:"0,1000" doc:"cores of a node for each of its GPUs, where the trace gives none (Philly, nodes of Helios); 0 takes 3 and 6"`
-	MemoryPerGPU  float64  `opt:"memory_per_gpu" valid:"0,10000" doc:"GiB of a node for each of its GPUs, where the trace gives none (Philly, Helios); 0 takes 62.5 and 47"`
+	MemoryPerGPU  float64  `opt:"memory_per_gpu" valid:"0,10000" doc:"GiB of a node for each of its GPUs, where the trace gives none (Philly, Helios, Alibaba 2026); 0 takes 62.5, 47 and 64"`
 	Trace         string   `opt:"trace,file" doc:"file with a recording of a cluster, whose nodes, all of them, and pods are played in place of lists or drawn ones: from a drawn pod on, with their times and durations in timed dynamics"`
 	ReferenceSeed int      `opt:"reference_seed" valid:"-1,2147483647" doc:"plays the reference's workload of this random seed on all nodes; -1 draws a workload for each episode"`
 	Split         string   `opt:"split" valid:"train|heldout" doc:"train, or heldout: episodes that no training sees"`

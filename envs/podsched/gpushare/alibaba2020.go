@@ -35,8 +35,8 @@ func (t *table) machine() Node {
 }
 
 // tasks reads pai_task_table: a pod for each instance of each launched task, in the order of their starts. The first
-// start is the beginning of the trace. More than one GPU is rounded up to whole ones. The table gives the GPU model
-// that a task ran on, not one that it requested, so no pod is bound to models.
+// start is the beginning of the trace. The table gives the GPU model that a task ran on, not one that it requested, so no
+// pod is bound to models.
 func (t *table) tasks() []Pod {
 	var pods []Pod
 	for t.next() {
@@ -46,11 +46,7 @@ func (t *table) tasks() []Pod {
 		shape := Shape{
 			MilliCPU: t.scaled("plan_cpu", 10, cluster.MaxAmount), MemoryMiB: t.scaled("plan_mem", 1024, cluster.MaxAmount/BytesMiB),
 		}
-		if milli := t.scaled("plan_gpu", 10, WholeGPU*cluster.MaxDevices); milli > WholeGPU {
-			shape.GPUs, shape.MilliGPU = int32((milli+WholeGPU-1)/WholeGPU), WholeGPU
-		} else if milli > 0 {
-			shape.GPUs, shape.MilliGPU = 1, int32(milli)
-		}
+		shape.GPUs, shape.MilliGPU = devices(t.scaled("plan_gpu", 10, WholeGPU*cluster.MaxDevices))
 		start, end := t.seconds("start_time"), t.seconds("end_time")
 		for i := range t.scaled("inst_num", 1, maxInstances) {
 			pods = append(pods, Pod{Name: fmt.Sprintf("%s/%s/%d", t.text("job_name"), t.text("task_name"), i), Shape: shape,
@@ -59,6 +55,18 @@ func (t *table) tasks() []Pod {
 	}
 	sinceFirst(pods)
 	return pods
+}
+
+// devices returns the devices of a request for thousandths of a GPU, and the thousandths of each. More than one GPU is
+// rounded up to whole ones.
+func devices(milli int64) (gpus, each int32) {
+	switch {
+	case milli > WholeGPU:
+		return int32((milli + WholeGPU - 1) / WholeGPU), WholeGPU
+	case milli > 0:
+		return 1, int32(milli)
+	}
+	return 0, 0
 }
 
 // maxInstances is above the instances of any task in the trace.

@@ -62,15 +62,16 @@ const (
 // ReadNodes reads a node list: a CSV file with a header that has the columns sn, cpu_milli, memory_mib and gpu, and
 // optionally model, the model of the GPUs. Pods that are bound to models do not fit a node without one. ReadNodes
 // ignores other columns. It also reads pai_machine_spec of Alibaba's GPU trace of 2020, with its header line, and, with
-// [Assumed] CPU and memory, cluster_machine_list of Microsoft's Philly trace and cluster_gpu_number.csv of SenseTime's
-// Helios traces, of which it takes the last day.
+// [Assumed] CPU or memory, node_info_df.csv of Alibaba's trace of spot GPUs of 2026, cluster_machine_list of Microsoft's
+// Philly trace and cluster_gpu_number.csv of SenseTime's Helios traces, of which it takes the last day.
 func ReadNodes(path string) ([]Node, error) { return Assumed{}.ReadNodes(path) }
 
 // ReadPods reads a pod list: a CSV file with a header that has the columns name, cpu_milli, memory_mib, num_gpu and
 // gpu_milli, and optionally gpu_spec, creation_time, deletion_time and scheduled_time (in seconds). It ignores other
 // columns. It also reads pai_task_table of Alibaba's GPU trace of 2020, with its header line, a pod for each instance;
-// and, with [Assumed] CPU and memory, cluster_job_log of Microsoft's Philly trace, a pod for each server of a job, and
-// cluster_log.csv of SenseTime's Helios traces, a pod for each node of a job.
+// and, with [Assumed] CPU or memory, job_info_df.csv of Alibaba's trace of spot GPUs of 2026, a pod for each instance,
+// cluster_job_log of Microsoft's Philly trace, a pod for each server of a job, and cluster_log.csv of SenseTime's Helios
+// traces, a pod for each node of a job.
 func ReadPods(path string) ([]Pod, error) { return Assumed{}.ReadPods(path) }
 
 // Columns of node lists and of pod lists.
@@ -92,6 +93,8 @@ func (a Assumed) parseNodes(name string, r io.Reader) ([]Node, error) {
 		node, column = t.machine, "machine"
 	case t.has(dayColumns):
 		nodes = t.days(a.or(heliosServer))
+	case t.has(spotNodeColumns):
+		node, column = func() Node { return t.spotNode(a.or(spotServer)) }, "node_name"
 	case t.has(serverColumns):
 		node, column = func() Node { return t.server(a.or(phillyServer)) }, "machineId"
 	default:
@@ -138,6 +141,8 @@ func (a Assumed) parsePods(name string, r io.Reader) ([]Pod, error) {
 		pods = t.tasks()
 	case t.has(jobColumns):
 		pods = t.jobs(a.or(heliosServer))
+	case t.has(spotJobColumns):
+		pods = t.spotJobs(a.or(spotServer))
 	default:
 		_, t.err = t.Columns(podColumns...)
 	}
