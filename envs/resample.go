@@ -24,20 +24,20 @@ type Resampler interface {
 // these options. Errors wrap it.
 var ErrCannotResample = errors.New("envs: the environment's future cannot be resampled")
 
-// Branch returns a copy of environment i outside v, including its random generator. Its error wraps [ErrCannotClone].
-func (v *Vec) Branch(i int) (*Env, error) {
-	if err := v.CanClone(); err != nil {
+// Branch returns a copy of e, including its random generator. Its error wraps [ErrCannotClone].
+func (e *Env) Branch() (*Env, error) {
+	if err := e.cloneable(); err != nil {
 		return nil, err
 	}
-	b := v.envs[i].blank()
+	b := e.blank()
 	b.logged = false
-	v.envs[i].copyTo(b)
+	e.copyTo(b)
 	return b, nil
 }
 
-// BranchInto makes dst a copy of environment i. dst must come from Branch of v or of a Vec with equal options. Policies
-// of baselines for dst must be made again.
-func (v *Vec) BranchInto(i int, dst *Env) { v.envs[i].copyTo(dst) }
+// BranchInto makes dst a copy of e. dst must come from Branch of an environment with equal options. Policies of
+// baselines for dst must be made again.
+func (e *Env) BranchInto(dst *Env) { e.copyTo(dst) }
 
 // Resample resamples the future of e; see [Resampler]. Equal pasts and seeds give equal futures. The error wraps
 // [ErrCannotResample], or is [ErrResetNeeded].

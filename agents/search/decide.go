@@ -2,11 +2,13 @@ package search
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
 
@@ -27,8 +29,9 @@ func (a *arm) mean() float64 {
 
 // decision is a search for one action.
 type decision struct {
-	p     *Policy
-	env   int
+	s     *Searcher
+	ctx   context.Context // decisions are short-lived
+	root  *envs.Env
 	seed  uint64
 	base  int // action of the base policy
 	arms  []*arm
@@ -46,7 +49,7 @@ func (d *decision) draw(mask []bool, advised []int) {
 			others++
 		}
 	}
-	rollout, e := d.p.config.Method == MethodRollout, d.p.config.Exploration
+	rollout, e := d.s.config.Method == MethodRollout, d.s.config.Exploration
 	for a, ok := range mask {
 		noise := -math.Log(-math.Log(1 - rng.Float64())) // Gumbel; 1 − u is not 0
 		if !ok {
@@ -64,7 +67,7 @@ func (d *decision) draw(mask []bool, advised []int) {
 		d.arms = append(d.arms, &arm{action: a, prior: noise + logit})
 	}
 	slices.SortStableFunc(d.arms, func(a, b *arm) int { return cmp.Compare(b.prior, a.prior) })
-	d.arms = d.arms[:min(len(d.arms), d.p.config.Actions)]
+	d.arms = d.arms[:min(len(d.arms), d.s.config.Actions)]
 }
 
 // visit plays visits more futures for each of arms.
@@ -87,11 +90,11 @@ func (d *decision) visit(arms []*arm, visits int) error {
 // compare implements MethodRollout: all arms play the same futures.
 func (d *decision) compare() (int, error) {
 	played := 0
-	for step := len(d.p.workers); played < d.p.config.Futures && (played == 0 || !d.late()); {
-		if d.p.config.Millis > 0 {
+	for step := len(d.s.workers); played < d.s.config.Futures && (played == 0 || !d.late()); {
+		if d.s.config.Millis > 0 {
 			step = 1
 		}
-		n := min(step, d.p.config.Futures-played)
+		n := min(step, d.s.config.Futures-played)
 		if err := d.visit(d.arms, n); err != nil {
 			return 0, err
 		}
@@ -99,7 +102,7 @@ func (d *decision) compare() (int, error) {
 	}
 	best, most := d.base, 0.0
 	for _, a := range d.arms[1:] {
-		if v := bound(a.returns, d.arms[0].returns, d.p.config.Confidence); v > most {
+		if v := bound(a.returns, d.arms[0].returns, d.s.config.Confidence); v > most {
 			best, most = a.action, v
 		}
 	}
@@ -129,7 +132,7 @@ func bound(a, b []float64, z float64) float64 {
 // halve implements MethodGumbel: sequential halving by prior (logit and noise) plus σ of the mean returns.
 func (d *decision) halve() (int, error) {
 	left := d.arms
-	for _, phase := range Halving(len(d.arms), d.p.config.Actions*d.p.config.Futures) {
+	for _, phase := range Halving(len(d.arms), d.s.config.Actions*d.s.config.Futures) {
 		left = left[:min(len(left), phase.Actions)]
 		if err := d.visit(left, phase.Visits); err != nil {
 			return 0, err

@@ -2,8 +2,10 @@ package search
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -14,9 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents/evaluation"
+	"github.com/kubernasium/kubernasium/agents/trained"
 	"github.com/kubernasium/kubernasium/envs"
 	_ "github.com/kubernasium/kubernasium/envs/classic"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	_ "github.com/kubernasium/kubernasium/envs/podsched/balance"
 	_ "github.com/kubernasium/kubernasium/envs/podsched/gpu"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -269,6 +273,97 @@ func TestFollowsBase(t *testing.T) {
 	}
 }
 
+const balanceModel = "../../models/pretrained/k8s-PodBalance-v0/ppo.safetensors"
+
+func balanceVec(t *testing.T) *envs.Vec {
+	t.Helper()
+	v, err := envs.Make("k8s/PodBalance-v0", 1, envs.VecOptions{Autoreset: envs.SameStep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	return v
+}
+
+// TestFollowsModel: a search that never deviates, since one future gives no standard error, plays as the model that is its base.
+func TestFollowsModel(t *testing.T) {
+	v := balanceVec(t)
+	obs, act := v.Spaces()
+	model, err := trained.OpenFor(balanceModel, obs, act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := evaluation.Play(t.Context(), v, modelPolicy{model}, []uint64{4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v = balanceVec(t)
+	got, err := evaluation.Play(t.Context(), v, mustNew(t, v, "rollout:base="+balanceModel+",k=2,m=1,horizon=2"), []uint64{4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("a model and a search over it (-model +search):\n%s", d)
+	}
+}
+
+// TestValueAtHorizon: a simulation of two steps returns r + γ r' + γ² v, with the model's action, discount and value.
+func TestValueAtHorizon(t *testing.T) {
+	v := balanceVec(t)
+	if _, err := v.Reset(t.Context(), envs.VecResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := mustNew(t, v, "rollout:base="+balanceModel+",horizon=2,value=true")
+	got, err := p.searcher.workers[0].simulate(t.Context(), v.Env(0), 3, 77)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	obs, act := v.Spaces()
+	model, err := trained.OpenFor(balanceModel, obs, act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := v.Env(0).Branch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Resample(77); err != nil {
+		t.Fatal(err)
+	}
+	seen, mask, action, value := make([]float32, obs.Size()), make([]bool, model.MaskSize()), []float32{3}, make([]float32, 1)
+	first, err := e.Step(t.Context(), action)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Observe(seen, mask)
+	if err := model.Act(seen, mask, action); err != nil {
+		t.Fatal(err)
+	}
+	second, err := e.Step(t.Context(), action)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Observe(seen, mask)
+	if err := model.Values(seen, value); err != nil {
+		t.Fatal(err)
+	}
+	var training struct{ Gamma float64 }
+	if err := json.Unmarshal(model.Model().Config, &training); err != nil {
+		t.Fatal(err)
+	}
+	g := training.Gamma
+	if want := first.Reward + g*second.Reward + g*g*float64(value[0]); math.Abs(got-want) > 1e-9 || value[0] == 0 || g == 0 || g == 1 {
+		t.Errorf("the simulation returns %v, want %v of rewards %v and %v, value %v and discount %v", got, want, first.Reward, second.Reward, value[0], g)
+	}
+}
+
+type modelPolicy struct{ model *trained.Policy }
+
+func (p modelPolicy) Act(b *envs.Batch, actions []float32) error {
+	return p.model.Act(b.Obs, b.Mask, actions)
+}
+
 type follower struct {
 	ctx      context.Context
 	policies *envs.Policies
@@ -283,13 +378,14 @@ func TestRefuses(t *testing.T) {
 	for _, text := range []string{
 		"tree:base=Pass", "rollout", "rollout:base=Pass,k=1", "rollout:base=Pass,m=0", "rollout:base=Pass,confidence=-1",
 		"rollout:base=Pass,speed=3", "gumbel:base=Pass,exploration=1",
+		"rollout:base=Pass,horizon=3,value=true", "rollout:base=model.safetensors,value=true",
 	} {
 		if _, err := Parse(text); err == nil {
 			t.Errorf("%s: no error", text)
 		}
 	}
 	v := coinVec(t, coinSpec(nil), 1)
-	for _, text := range []string{"rollout:base=Nobody", "rollout:base=Oracle", "rollout:base=Pass,advisers=Nobody"} {
+	for _, text := range []string{"rollout:base=Nobody", "rollout:base=Oracle", "rollout:base=Pass,advisers=Nobody", "rollout:base=none.safetensors", "rollout:base=" + balanceModel} {
 		c, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)

@@ -157,6 +157,25 @@ func (p *Policy) Scores(obs []float32, scores []float32) error {
 	return nil
 }
 
+// HasValues reports whether the model values states, as those of actor-critic algorithms do.
+func (p *Policy) HasValues() bool {
+	_, ok := p.policy.(agents.Valuer)
+	return ok
+}
+
+// Values writes the value of each row of obs, the discounted sum of rewards that the model expects, in units of its
+// training: see norm_reward. It returns an error unless HasValues.
+func (p *Policy) Values(obs []float32, values []float32) error {
+	v, ok := p.policy.(agents.Valuer)
+	if !ok {
+		return fmt.Errorf("trained: %s does not value states", p.file.Meta.Algo)
+	}
+	if err := p.set(obs, nil, len(values), 1); err != nil {
+		return err
+	}
+	return v.Values(&p.batch, values)
+}
+
 // set sets the batch of a call; results have size numbers for each row.
 func (p *Policy) set(obs []float32, mask []bool, results, size int) error {
 	width := p.obs.Size()

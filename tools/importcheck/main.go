@@ -113,7 +113,7 @@ var rules = []rule{
 // One environment does not know another, nor one algorithm or command another.
 var siblings = map[string][]string{
 	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
-	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "qlearning", "evaluation", "imitation", "live", "offline", "trained"},
+	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "qlearning", "evaluation", "imitation", "live", "offline", "search", "trained"},
 	"envs/lra":        {"files", "interference", "planner", "prices", "subcluster", "throughput", "world"},
 	"envs/podsched":   {"deployments", "gpushare", "gpuworkload", "imbalance", "kubescore", "lifetimes", "recorded", "topology"},
 	"trainer/command": {},

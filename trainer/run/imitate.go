@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/imitation"
+	"github.com/kubernasium/kubernasium/agents/search"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
@@ -18,8 +21,9 @@ const imitateSeed = 500_000_000
 
 // Imitation holds the arguments of an imitation before the training.
 type Imitation struct {
-	Baseline      string // name of the baseline, or path of a model; empty: none
+	Baseline      string // name of the baseline, path of a model, or a search in the form of [search.Parse]; empty: none
 	Steps, Epochs int
+	Rounds        int    // of Steps and Epochs; from the second on, the base of a search is the learner's model
 	Rate          string // learning rate of the gradient steps, in RL Zoo's form; empty: the learner's
 }
 
@@ -31,17 +35,32 @@ func (c Imitation) Check(spec *envs.Spec, urls []string) error {
 	if len(urls) > 0 && !c.model() {
 		return errors.New("a baseline is imitated in this process, from the true state: --imitate goes without --url")
 	}
-	if c.Steps < 1 || c.Epochs < 1 {
-		return fmt.Errorf("--imitate-steps %d, --imitate-epochs %d: want at least 1 of each", c.Steps, c.Epochs)
+	if c.Steps < 1 || c.Epochs < 1 || c.Rounds < 1 {
+		return fmt.Errorf("--imitate-steps %d, --imitate-epochs %d, --imitate-rounds %d: want at least 1 of each", c.Steps, c.Epochs, c.Rounds)
 	}
 	if _, err := c.schedule(); err != nil {
 		return err
 	}
-	if c.model() {
+	switch {
+	case search.IsSearch(c.Baseline):
+		_, err := c.search()
+		return err
+	case c.Rounds > 1:
+		return fmt.Errorf("--imitate-rounds %d of %s: only a search improves from round to round, such as rollout:base=%[2]s", c.Rounds, c.Baseline)
+	case c.model():
 		return nil // it is read later, for the environments in which it plays
 	}
 	_, err := spec.Baseline(c.Baseline)
 	return err
+}
+
+// search returns the search that is imitated.
+func (c Imitation) search() (search.Config, error) {
+	s, err := search.Parse(c.Baseline)
+	if err == nil && s.Millis > 0 {
+		err = fmt.Errorf("--imitate %s: with ms the decisions, and so the training, depend on the machine: leave it out", c.Baseline)
+	}
+	return s, err
 }
 
 // schedule returns the learning rate; zero means the learner's.
@@ -59,14 +78,34 @@ func (c Imitation) schedule() (s agents.Schedule, err error) {
 }
 
 // model reports whether the teacher is a model.
-func (c Imitation) model() bool { return strings.HasSuffix(c.Baseline, modelSuffix) }
+func (c Imitation) model() bool {
+	return strings.HasSuffix(c.Baseline, modelSuffix) && !search.IsSearch(c.Baseline)
+}
 
 // modelSuffix is the suffix of model files.
 const modelSuffix = ".safetensors"
 
-// teacher returns the teacher and a function that releases it.
-func (r *Run) teacher(v *envs.Vec) (agents.Policy, func() error, error) {
-	if r.Imitate.model() {
+// teacher returns the teacher of a round, from 0, and a function that releases it.
+func (r *Run) teacher(ctx context.Context, v *envs.Vec, round int) (agents.Policy, func() error, error) {
+	free := func() error { return nil }
+	switch {
+	case search.IsSearch(r.Imitate.Baseline):
+		c, err := r.Imitate.search()
+		if err != nil {
+			return nil, nil, err
+		}
+		if c.Seed += round; round > 0 {
+			c.Base = r.path(fmt.Sprintf("imitation_%d%s", round, modelSuffix))
+			if err := models.WriteFileAtomic(c.Base, r.Learner.Save); err != nil {
+				return nil, nil, err
+			}
+		}
+		if !r.Quiet && r.Imitate.Rounds > 1 {
+			fmt.Fprintf(r.out, "round %d: %s over %s\n", round+1, c.Method, filepath.Base(c.Base))
+		}
+		p, err := search.New(ctx, v, c)
+		return p, free, err
+	case r.Imitate.model():
 		m, err := play.ReadModelFor(r.Imitate.Baseline, v)
 		if err != nil {
 			return nil, nil, err
@@ -74,17 +113,32 @@ func (r *Run) teacher(v *envs.Vec) (agents.Policy, func() error, error) {
 		return m, m.Net.Close, nil
 	}
 	p, err := baseline.New(v, r.Imitate.Baseline, r.Seed)
-	return p, func() error { return nil }, err
+	return p, free, err
 }
 
-// imitateTeacher lets the learner imitate the baseline or model, in separate environments.
+// imitateTeacher lets the learner imitate the baseline, model or search, in separate environments. In rounds after the
+// first, a search improves the learner's own policy (expert iteration: Anthony, Tian and Barber, "Thinking Fast and Slow
+// with Deep Learning and Tree Search", NeurIPS 2017).
 func (r *Run) imitateTeacher(ctx context.Context) error {
 	v, err := envs.NewVec(r.spec, r.Params.NEnvs, envs.VecOptions{Options: r.EnvKwargs, Autoreset: envs.SameStep})
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	teacher, release, err := r.teacher(v)
+	for round := range r.Imitate.Rounds {
+		if err := r.imitateRound(ctx, v, round); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roundSeeds separates the episodes of rounds.
+const roundSeeds = 1_000_000
+
+// imitateRound lets the learner imitate the teacher of a round, from 0.
+func (r *Run) imitateRound(ctx context.Context, v *envs.Vec, round int) error {
+	teacher, release, err := r.teacher(ctx, v, round)
 	if err != nil {
 		return err
 	}
@@ -98,13 +152,16 @@ func (r *Run) imitateTeacher(ctx context.Context) error {
 		return fmt.Errorf("--imitate with %s, which learns from a dataset: record one of %s and give it as --dataset", r.Algo, r.Imitate.Baseline)
 	}
 	m, err := l.Imitate(ctx, imitation.Demonstration{
-		Envs: v, Teacher: teacher, Steps: r.Imitate.Steps, Epochs: r.Imitate.Epochs, Seed: imitateSeed + r.Seed, LearningRate: rate,
+		Envs: v, Teacher: teacher, Steps: r.Imitate.Steps, Epochs: r.Imitate.Epochs, Seed: imitateSeed + r.Seed + uint64(round)*roundSeeds, LearningRate: rate,
 	})
 	if err != nil {
 		return fmt.Errorf("imitate %s: %w", r.Imitate.Baseline, err)
 	}
 	if !r.Quiet {
 		fmt.Fprintf(r.out, "imitated %s for %d steps: the same action in %.1f %% of them\n", r.Imitate.Baseline, r.Imitate.Steps, 100*m["imitation/accuracy"])
+	}
+	if round+1 < r.Imitate.Rounds {
+		return nil // the log has one row at 0 timesteps
 	}
 	return r.logs.write(0, m, nil)
 }

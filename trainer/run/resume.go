@@ -138,6 +138,7 @@ func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
 	}
 	asked := c.settings()
 	asked.Imitate, asked.ImitateSteps, asked.ImitateEpochs, asked.ImitateLearningRate = c.Imitate.Baseline, c.Imitate.Steps, c.Imitate.Epochs, c.Imitate.Rate
+	asked.ImitateRounds, s.ImitateRounds = c.Imitate.Rounds, max(1, s.ImitateRounds)
 	asked.WarmStartSteps = c.WarmStart.Steps
 	for _, o := range []struct {
 		flag        string
@@ -146,6 +147,7 @@ func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
 		{"algo", asked.Algo, s.Algo}, {"env", asked.Env, s.Env}, {"seed", asked.Seed, s.Seed},
 		{"env-kwargs", asked.EnvKwargs, s.EnvKwargs}, {"eval-env-kwargs", asked.EvalEnvKwargs, s.EvalEnvKwargs}, {"eval-episodes", asked.EvalEpisodes, s.EvalEpisodes},
 		{"imitate", asked.Imitate, s.Imitate}, {"imitate-steps", asked.ImitateSteps, s.ImitateSteps}, {"imitate-epochs", asked.ImitateEpochs, s.ImitateEpochs},
+		{"imitate-rounds", asked.ImitateRounds, s.ImitateRounds},
 		{"imitate-learning-rate", asked.ImitateLearningRate, s.ImitateLearningRate},
 		{"warm-start", asked.WarmStart, s.WarmStart}, {"warm-start-steps", asked.WarmStartSteps, s.WarmStartSteps}, {"transitions", asked.Transitions, s.Transitions},
 		{"dataset", asked.Dataset, s.Dataset},

@@ -32,6 +32,7 @@ type Settings struct {
 	Imitate             string         `json:"imitate,omitempty" yaml:"imitate,omitempty"`
 	ImitateSteps        int            `json:"imitate_steps,omitempty" yaml:"imitate_steps,omitempty"`
 	ImitateEpochs       int            `json:"imitate_epochs,omitempty" yaml:"imitate_epochs,omitempty"`
+	ImitateRounds       int            `json:"imitate_rounds,omitempty" yaml:"imitate_rounds,omitempty"`
 	ImitateLearningRate string         `json:"imitate_learning_rate,omitempty" yaml:"imitate_learning_rate,omitempty"`
 	WarmStart           string         `json:"warm_start,omitempty" yaml:"warm_start,omitempty"`
 	WarmStartSteps      int            `json:"warm_start_steps,omitempty" yaml:"warm_start_steps,omitempty"`
@@ -48,6 +49,9 @@ func (c *Config) settings() Settings {
 	}
 	if c.Imitate.Baseline != "" {
 		s.Imitate, s.ImitateSteps, s.ImitateEpochs, s.ImitateLearningRate = c.Imitate.Baseline, c.Imitate.Steps, c.Imitate.Epochs, c.Imitate.Rate
+		if c.Imitate.Rounds > 1 {
+			s.ImitateRounds = c.Imitate.Rounds
+		}
 	}
 	if c.WarmStart.Baseline != "" {
 		s.WarmStart, s.WarmStartSteps = c.WarmStart.Baseline, c.WarmStart.Steps
@@ -59,7 +63,7 @@ func (c *Config) settings() Settings {
 func (c *Config) use(s Settings) {
 	c.Algo, c.Engine, c.Env, c.Seed, c.EnvKwargs, c.EvalEnvKwargs = s.Algo, s.Engine, s.Env, s.Seed, s.EnvKwargs, s.EvalEnvKwargs
 	c.EvalFreq, c.EvalEpisodes, c.SaveFreq, c.Threshold = s.EvalFreq, s.EvalEpisodes, s.SaveFreq, s.RewardThreshold
-	c.Imitate = Imitation{Baseline: s.Imitate, Steps: s.ImitateSteps, Epochs: s.ImitateEpochs, Rate: s.ImitateLearningRate}
+	c.Imitate = Imitation{Baseline: s.Imitate, Steps: s.ImitateSteps, Epochs: s.ImitateEpochs, Rounds: max(1, s.ImitateRounds), Rate: s.ImitateLearningRate}
 	c.WarmStart, c.Transitions, c.Dataset = WarmStart{Baseline: s.WarmStart, Steps: s.WarmStartSteps}, s.Transitions, s.Dataset
 }
 

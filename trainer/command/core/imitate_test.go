@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,6 +48,38 @@ func TestImitate(t *testing.T) {
 	}
 }
 
+// TestImitateSearch: a search is imitated in rounds. From the second on its base is the model so far, and two trainings are
+// equal bit for bit.
+func TestImitateSearch(t *testing.T) {
+	var last []string
+	for range 2 {
+		dir := t.TempDir()
+		_, out, err := execute(t, t.Context(), "train", "--algo", "ppo", "--env", balanceEnv, "-f", dir, "-n", "64", "--eval-freq", "0", "--eval-episodes", "2",
+			"--imitate", "rollout:base=Random,k=3,m=2,horizon=2", "--imitate-steps", "80", "--imitate-epochs", "2", "--imitate-rounds", "3",
+			"--params", "n_envs:2", "--params", "net_arch:[16]", "--params", "n_steps:32", "--params", "batch_size:32", "--params", "n_epochs:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, base := range []string{"Random", "imitation_1.safetensors", "imitation_2.safetensors"} {
+			if want := fmt.Sprintf("round %d: rollout over %s\n", k+1, base); !strings.Contains(out, want) {
+				t.Errorf("no line %q in\n%s", want, out)
+			}
+		}
+		dir = filepath.Join(dir, "ppo", "k8s-PodBalance-v0_1")
+		first, second := clitest.Read(t, filepath.Join(dir, "imitation_1.safetensors")), clitest.Read(t, filepath.Join(dir, "imitation_2.safetensors"))
+		if first == second {
+			t.Error("the second round has changed nothing")
+		}
+		if args := clitest.Read(t, filepath.Join(dir, "args.yml")); !strings.Contains(args, "imitate_rounds: 3") {
+			t.Errorf("no rounds in args.yml:\n%s", args)
+		}
+		last = append(last, second+clitest.Read(t, filepath.Join(dir, "k8s-PodBalance-v0.safetensors")))
+	}
+	if last[0] != last[1] {
+		t.Error("two trainings with one seed differ")
+	}
+}
+
 func TestImitateRefuses(t *testing.T) {
 	train := func(args ...string) []string {
 		return append([]string{"train", "--env", "k8s/GangWindow-v0", "-n", "64", "-f", t.TempDir()}, args...)
@@ -59,6 +92,11 @@ func TestImitateRefuses(t *testing.T) {
 		{train("--imitate", "static_2", "--url", "ws://127.0.0.1:1"), "--imitate goes without --url"},
 		{train("--imitate", "static_2", "--imitate-steps", "0"), "--imitate-steps 0"},
 		{train("--imitate", "static_2", "--imitate-epochs", "-1"), "--imitate-epochs -1"},
+		{train("--imitate", "static_2", "--imitate-rounds", "2"), "--imitate-rounds 2 of static_2: only a search improves"},
+		{train("--imitate", "rollout:base=static_2", "--imitate-rounds", "0"), "--imitate-rounds 0"},
+		{train("--imitate", "rollout:base=static_2,ms=5"), "depend on the machine"},
+		{train("--imitate", "rollout:base=static_2,k=1"), "k=1"},
+		{train("--imitate", "rollout:base=static_2"), "cannot be resampled"},
 		{train("--imitate", "static_2", "--imitate-learning-rate", "fast"), "--imitate-learning-rate: agents: schedule \"fast\""},
 		{train("--imitate", "static_2", "--imitate-learning-rate", "lin_0"), "--imitate-learning-rate: \"lin_0\", want above 0"},
 	} {

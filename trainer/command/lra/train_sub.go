@@ -103,7 +103,7 @@ func (r *lraSubResult) train(cmd *cobra.Command, table, imitate string, steps in
 	t, err := run.New(cmd.Context(), spec, run.Config{
 		Algo: ppo.Algo, Env: subscheduler.ID, Engine: play.EngineFused, Params: params, Seed: seed, Quiet: cli.WantJSON(cmd),
 		EnvKwargs: map[string]any{"table": table, "containers": subcluster.Slots, "min_containers": 1},
-		Imitate:   run.Imitation{Baseline: imitate, Steps: 60000, Epochs: 5},
+		Imitate:   run.Imitation{Baseline: imitate, Steps: 60000, Epochs: 5, Rounds: 1},
 		EvalFreq:  max(1, params.NTimesteps/run.CurvePoints), EvalEpisodes: 40, LogFolder: folder, Command: cli.CommandLine(cmd),
 	}, cmd.ErrOrStderr())
 	if err != nil {
