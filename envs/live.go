@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/cluster/sim"
 )
 
 // Live is a [Task] that places pods of a running cluster, outside any episode; [Spec.Live] makes
@@ -33,4 +34,24 @@ type Decision struct {
 	// container that requests none, or a pod that requests 0.
 	Extra    []cluster.Resources // of the pods on each node; nil for none
 	PodExtra cluster.Resources   // of the pod
+}
+
+// A Continuer is a [Live] task from whose decisions [Continue] makes episodes, for a search.
+type Continuer interface {
+	Live
+	Resampler
+
+	// CanContinue returns nil, or an error that wraps [ErrCannotResample] if the task's options do not allow it.
+	CanContinue() error
+}
+
+// Continue returns an environment that begins at the decision of task in s: its first action places the pod. Steps
+// change neither task nor s. No pods come before [Env.Resample] draws them.
+func Continue(spec *Spec, task Continuer, s *cluster.State) *Env {
+	e := NewEnv(spec, task, sim.Of(s), 0)
+	e.task = task.Clone(e.rng)
+	e.takePlan()
+	e.info, _ = e.task.(InfoWriter)
+	e.running = true
+	return e
 }

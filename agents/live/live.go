@@ -14,6 +14,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/search"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -30,7 +31,7 @@ var ErrUnschedulable = errors.New("live: the pod fits no node")
 // Args select a policy: a model or a baseline.
 type Args struct {
 	Model    string         `json:"model,omitempty"`    // file of a trained model
-	Baseline string         `json:"baseline,omitempty"` // name of a baseline of Env
+	Baseline string         `json:"baseline,omitempty"` // name of a baseline of Env, or a search as package search parses it
 	Env      string         `json:"env,omitempty"`      // environment of the baseline; default DefaultEnv. A model names its own
 	Options  map[string]any `json:"options,omitempty"`  // of the environment; they override those of the model's training
 }
@@ -52,6 +53,7 @@ type Policy struct {
 	options  map[string]any
 	file     *models.File // nil for a baseline
 	baseline *envs.Baseline
+	search   *search.Config // nil if the policy does not search
 	instance *instance
 }
 
@@ -109,7 +111,11 @@ func (p *Policy) findEnv(args Args) error {
 		}
 		p.options = own
 	}
-	if p.file == nil {
+	switch {
+	case p.file != nil:
+	case search.IsSearch(args.Baseline):
+		p.search, err = parseSearch(args.Baseline)
+	default:
 		if p.baseline, err = p.spec.Baseline(args.Baseline); err == nil && p.baseline.Oracle {
 			err = fmt.Errorf("live: baseline %s of %s knows the future, want one that does not", args.Baseline, p.spec.ID)
 		}
@@ -158,6 +164,7 @@ type instance struct {
 	nodes    int
 	task     envs.Live
 	baseline envs.Policy   // or nil
+	search   *planner      // or nil
 	asked    bool          // the baseline has decided before; its first call starts an episode
 	policy   agents.Scorer // of a model, or nil
 	net      *fused.Network
@@ -185,7 +192,11 @@ func (p *Policy) open(nodes int) (*instance, error) {
 		return nil, fmt.Errorf("live: %s has %d actions in a cluster of %d nodes, want one for each node", p.spec.ID, len(s.batch.Mask), nodes)
 	}
 	s.logits = make([]float32, nodes)
-	if p.baseline != nil {
+	switch {
+	case p.search != nil:
+		s.search, err = newPlanner(p.spec, task, *p.search)
+		return s, err
+	case p.baseline != nil:
 		s.baseline, err = p.baseline.New(task)
 		return s, err
 	}
@@ -218,9 +229,12 @@ func (s *instance) choose(ctx context.Context, state *cluster.State, d envs.Deci
 	}
 	c := Choice{Scores: s.scores}
 	var err error
-	if s.baseline != nil {
+	switch {
+	case s.search != nil:
+		c.Node, err = s.plan(ctx, state)
+	case s.baseline != nil:
 		c.Node, err = s.follow(ctx, state)
-	} else {
+	default:
 		c.Node, err = s.rate(state)
 	}
 	if err != nil {
@@ -236,7 +250,11 @@ func (s *instance) follow(ctx context.Context, state *cluster.State) (int32, err
 		return 0, err
 	}
 	s.asked = true
-	node := int32(s.action[0])
+	return s.take(int32(s.action[0]))
+}
+
+// take marks the node that a baseline or a search chooses.
+func (s *instance) take(node int32) (int32, error) {
 	if uint(node) >= uint(s.nodes) || math.IsNaN(s.scores[node]) {
 		return 0, fmt.Errorf("live: the baseline chooses node %d of %d, want one that the pod fits", node, s.nodes)
 	}

@@ -25,6 +25,17 @@ type Cluster struct {
 // New returns an empty cluster at time zero.
 func New() *Cluster { return &Cluster{state: cluster.NewState()} }
 
+// Of returns a cluster in the state s, which it copies.
+func Of(s *cluster.State) *Cluster {
+	c := &Cluster{state: s.Clone()}
+	for i := range c.state.Pods {
+		if at, ok := c.state.Pods[i].EndsAt(); ok && c.state.Pods[i].Phase == cluster.Running {
+			c.events.Push(cluster.Departure{At: at, Pod: int32(i)})
+		}
+	}
+	return c
+}
+
 // Reset implements [cluster.Cluster]. It returns no error.
 func (c *Cluster) Reset(context.Context) error {
 	c.state.Reset()

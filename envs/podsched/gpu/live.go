@@ -9,7 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
-var _ envs.Live = (*Task)(nil)
+var _ envs.Continuer = (*Task)(nil)
 
 // newLive returns a function that makes a task for a running cluster with the given number of nodes.
 func newLive(defaults func() Options) func(opts map[string]any, nodes int) (envs.Live, error) {
@@ -44,6 +44,13 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	if err := t.attendPods(s, d); err != nil {
 		return err
 	}
+	open := make([]bool, len(t.nodes)) // to the pods to come, when episodes continue from here
+	for i := range s.Nodes {
+		open[i] = !s.Nodes[i].Unschedulable
+	}
+	for i := range t.src.Catalogue.Classes {
+		t.src.Catalogue.Classes[i].Allowed = open
+	}
 	c := t.class(d.Pod)
 	c.ExtraCPU, c.ExtraMemory = gpuworkload.ExtraOf(d.PodExtra)
 	c.Allowed = make([]bool, len(t.nodes))
@@ -53,6 +60,9 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	t.seed++ // a random policy draws independently in each decision
 	return nil
 }
+
+// CanContinue implements [envs.Continuer].
+func (t *Task) CanContinue() error { return t.resamples() }
 
 // attendPods reads the present pods of s and places the running ones.
 func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {

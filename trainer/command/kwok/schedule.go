@@ -85,7 +85,7 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 	}
 	f, a := cmd.Flags(), &c.profile.Args
 	f.StringVar(&a.Model, "model", "", "model file, trained in an environment whose actions are nodes")
-	f.StringVar(&a.Baseline, "policy", "", "baseline")
+	f.StringVar(&a.Baseline, "policy", "", "baseline, or search such as rollout:base=NAME,ms=50")
 	f.StringVar(&a.Env, "env", "", "environment of the baseline (default: "+live.DefaultEnv+"); a model says its own")
 	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
 	f.StringVar(&c.profile.Name, "scheduler-name", "custom-scheduler", "schedulerName of the pods to place")
