@@ -10,11 +10,23 @@ package vmath
 //go:noescape
 func shiftedExpAVX2(dst *float64, x *float64, n int, c float64) int
 
+// logAVX2 sets dst to the logarithms of elements of x, as far as the first vector with one that is not a positive
+// normal number, or the last whole vector of n elements. It returns the number of elements before.
+//
+//go:noescape
+func logAVX2(dst *float64, x *float64, n int) int
+
 // shiftedExpAVX512 subtracts c from each of n elements of x and sets dst to their exponentials, as far as
 // the first vector with a difference that is not within ±708. It returns the number of elements before.
 //
 //go:noescape
 func shiftedExpAVX512(dst *float64, x *float64, n int, c float64) int
+
+// logAVX512 sets dst to the logarithms of elements of x, as far as the first vector with one that is not a positive
+// normal number, or the last whole vector of n elements. It returns the number of elements before.
+//
+//go:noescape
+func logAVX512(dst *float64, x *float64, n int) int
 
 // prefetch asks for the lines of the cache that hold n bytes, at least one. It waits for none.
 //

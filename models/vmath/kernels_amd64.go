@@ -11,9 +11,9 @@ func kernels() []kernel {
 	var ks []kernel
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
 		if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasBMI2 {
-			ks = append(ks, kernel{"avx512", shiftedExpAVX512})
+			ks = append(ks, kernel{"avx512", shiftedExpAVX512, logAVX512})
 		}
-		ks = append(ks, kernel{"avx2", shiftedExpAVX2})
+		ks = append(ks, kernel{"avx2", shiftedExpAVX2, logAVX2})
 	}
 	return ks
 }

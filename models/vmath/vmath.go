@@ -1,9 +1,10 @@
-// Package vmath computes exponentials of arrays with vector instructions, with the bits of math.Exp.
+// Package vmath computes exponentials and logarithms of arrays with vector instructions, with the bits of math.Exp and
+// math.Log.
 //
 // Trainings with math.Exp stay reproducible: results do not depend on the vector instructions of a machine. On amd64
 // with AVX2 and FMA, each lane performs the operations of Go's assembly in the same order. When the program starts, it
-// compares the kernels with math.Exp at many points and disables those that differ, as they might after a change in Go.
-// Other machines, and programs built with the tag purego, call math.Exp.
+// compares the kernels with math.Exp and math.Log at many points and disables those that differ, as they might after a
+// change in Go. Other machines, and programs built with the tag purego, call package math.
 //
 // The package also prefetches memory.
 package vmath
@@ -25,6 +26,19 @@ func ShiftedExp(dst, x []float64, c float64) {
 	}
 }
 
+// Log sets dst to the natural logarithms of x. It panics if x is shorter than dst, and allocates nothing.
+func Log(dst, x []float64) {
+	x = x[:len(dst)]
+	for len(dst) > 0 {
+		n := logVectors(dst, x)
+		end := min(n+most, len(dst)) // the kernel leaves this vector to math.Log
+		for i := n; i < end; i++ {
+			dst[i] = math.Log(x[i])
+		}
+		dst, x = dst[end:], x[end:]
+	}
+}
+
 // most is the number of elements of the widest vector.
 const most = 8
 
@@ -32,17 +46,20 @@ const most = 8
 type kernel struct {
 	name string
 	exp  func(dst, x *float64, n int, c float64) int
+	log  func(dst, x *float64, n int) int
 }
 
-// best is the fastest kernel that agrees with math.Exp, or the zero value.
-var best = func() kernel {
+// best and bestLog are the fastest kernels that agree with math.Exp and math.Log, or zero values.
+var best, bestLog = pick(kernel.agrees), pick(kernel.logAgrees)
+
+func pick(agrees func(kernel) bool) kernel {
 	for _, k := range kernels() {
-		if k.agrees() {
+		if agrees(k) {
 			return k
 		}
 	}
 	return kernel{}
-}()
+}
 
 // vectors computes leading elements and returns their number.
 func vectors(dst, x []float64, c float64) int {
@@ -50,6 +67,14 @@ func vectors(dst, x []float64, c float64) int {
 		return 0
 	}
 	return best.exp(&dst[0], &x[0], len(dst), c)
+}
+
+// logVectors computes leading logarithms and returns their number.
+func logVectors(dst, x []float64) int {
+	if bestLog.log == nil {
+		return 0
+	}
+	return bestLog.log(&dst[0], &x[0], len(dst))
 }
 
 // agrees reports whether a kernel gives the bits of math.Exp at points of all magnitudes.
@@ -64,4 +89,18 @@ func (k kernel) agrees() bool {
 		return false
 	}
 	return [n - 1]float64(dst[:n-1]) == [n - 1]float64(want[:n-1])
+}
+
+// logAgrees reports whether a kernel gives the bits of math.Log at points of all magnitudes and in each part of [½, 1).
+func (k kernel) logAgrees() bool {
+	const n = 512
+	var dst, x, want [n]float64
+	for i := range x {
+		x[i] = math.Ldexp(1+(float64(i)+0.3)/n, i%2) // with the exponents of 1 and 2, where most arguments are
+		if i%4 == 3 {
+			x[i] = math.Ldexp(x[i], i*3-700)
+		}
+		want[i] = math.Log(x[i])
+	}
+	return k.log(&dst[0], &x[0], n) == n && dst == want
 }

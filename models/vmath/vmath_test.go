@@ -107,8 +107,92 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestKernelInUse fails where the CPU could run a kernel and none agrees with this Go's math.Exp.
+// logPoints returns arguments of all kinds: those of exponentials, and more where f1 of the algorithm is about √2/2.
+func logPoints() []float64 {
+	xs := points()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for e := -1074; e <= 1023; e += 3 {
+		x := math.Ldexp(math.Sqrt2/2, e)
+		for range 8 {
+			xs = append(xs, x)
+			x = math.Nextafter(x, 0)
+		}
+	}
+	for range 1_000_000 {
+		xs = append(xs, 1+rng.Float64(), 1+7*rng.Float64(), rng.Float64())
+	}
+	return xs
+}
+
+// TestLogBits compares each kernel, and none, with math.Log, at points as they come and in whole vectors that kernels
+// compute.
+func TestLogBits(t *testing.T) {
+	xs := logPoints()
+	var normal []float64
+	for _, x := range xs {
+		if x >= 0x1p-1022 && x <= math.MaxFloat64 {
+			normal = append(normal, x)
+		}
+	}
+	for _, k := range append(kernels(), kernel{name: "none"}) {
+		for _, some := range [][]float64{xs, normal} {
+			dst := make([]float64, len(some))
+			func() {
+				defer func(b kernel) { bestLog = b }(bestLog)
+				bestLog = k
+				Log(dst, some)
+			}()
+			for i, x := range some {
+				if !same(dst[i], math.Log(x)) {
+					t.Fatalf("%s: log(%v) = %v, want %v", k.name, x, dst[i], math.Log(x))
+				}
+			}
+		}
+		if n := len(normal) / 8 * 8; k.log != nil && k.log(&make([]float64, n)[0], &normal[0], n) != n {
+			t.Errorf("%s leaves normal numbers to math.Log", k.name)
+		}
+	}
+}
+
+// TestLogLengths: kernels compute whole vectors before the first with an element that they cannot compute, and touch
+// nothing beyond.
+func TestLogLengths(t *testing.T) {
+	lanes := map[string]int{"avx2": 4, "avx512": 8}
+	for _, k := range kernels() {
+		for n := 1; n <= 40; n++ {
+			for bad := range n + 1 { // n: none
+				for _, wrong := range []float64{0, math.Copysign(0, -1), -1, 0x1p-1023, math.NaN(), math.Inf(1), math.Inf(-1)} {
+					dst, x := make([]float64, n+8), make([]float64, n+8)
+					for i := range x {
+						dst[i], x[i] = -1, float64(i+1)
+					}
+					want := n - n%lanes[k.name]
+					if bad < n {
+						x[bad], want = wrong, min(want, bad-bad%lanes[k.name])
+					}
+					if got := k.log(&dst[0], &x[0], n); got != want {
+						t.Fatalf("%s: %d of %d elements where element %d is %v, want %d", k.name, got, n, bad, wrong, want)
+					}
+					for i := range x {
+						is := -1.0
+						if i < want {
+							is = math.Log(x[i])
+						}
+						if !same(dst[i], is) {
+							t.Fatalf("%s, %d elements, wrong at %d: element %d is %v, want %v", k.name, n, bad, i, dst[i], is)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestKernelInUse fails where the CPU could run a kernel and none agrees with this Go's math.Exp or math.Log.
 func TestKernelInUse(t *testing.T) {
+	if ks := kernels(); len(ks) > 0 && bestLog.name != ks[0].name {
+		t.Errorf("kernel %q in use for logarithms, want %q: it does not give the bits of math.Log", bestLog.name, ks[0].name)
+	}
 	if ks := kernels(); len(ks) > 0 && best.name != ks[0].name {
 		t.Errorf("kernel %q in use, want %q: it does not give the bits of math.Exp", best.name, ks[0].name)
 	}
@@ -137,9 +221,35 @@ func TestAgrees(t *testing.T) {
 	}
 }
 
+// TestLogAgrees: likewise with logarithms.
+func TestLogAgrees(t *testing.T) {
+	wrong := -1
+	fake := kernel{log: func(dst, x *float64, n int) int {
+		d, s := unsafe.Slice(dst, n), unsafe.Slice(x, n)
+		for i := range s {
+			d[i] = math.Log(s[i])
+			if i == wrong {
+				d[i] = math.Nextafter(d[i], math.Inf(-1))
+			}
+		}
+		return n
+	}}
+	if !fake.logAgrees() {
+		t.Fatal("math.Log does not agree with itself")
+	}
+	for wrong = range 512 {
+		if fake.logAgrees() {
+			t.Errorf("a wrong bit at point %d is not seen", wrong)
+		}
+	}
+}
+
 func TestNothingAllocates(t *testing.T) {
 	dst, x := make([]float64, 65), make([]float64, 65)
 	x[40] = 800
+	if n := testing.AllocsPerRun(100, func() { Log(dst, x) }); n != 0 {
+		t.Errorf("Log: %v allocs/op, want 0", n)
+	}
 	if n := testing.AllocsPerRun(100, func() { ShiftedExp(dst, x, 0) }); n != 0 {
 		t.Errorf("%v allocs/op, want 0", n)
 	}
@@ -160,5 +270,21 @@ func BenchmarkShiftedExp(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+func BenchmarkLog(b *testing.B) {
+	for _, k := range append(kernels(), kernel{name: "none"}) {
+		b.Run(k.name, func(b *testing.B) {
+			defer func(k kernel) { bestLog = k }(bestLog)
+			bestLog = k
+			dst, x := make([]float64, 64), make([]float64, 64)
+			for i := range x {
+				x[i] = 1 + float64(i)/64
+			}
+			for b.Loop() {
+				Log(dst, x)
+			}
+		})
 	}
 }

@@ -1,6 +1,5 @@
-// Command asm generates the kernels of package vmath for AVX2 and AVX-512: exponentials with the
-// operations of math.Exp in Go's exp_amd64.s, in the same order, so that the bits are the same; and
-// prefetching.
+// Command asm generates the kernels of package vmath for AVX2 and AVX-512: exponentials and logarithms with the
+// operations of Go's exp_amd64.s and log_amd64.s, in the same order, so that the bits are the same; and prefetching.
 package main
 
 import (
@@ -16,6 +15,7 @@ func main() {
 	ConstraintExpr("!purego") // file names imply amd64
 	for _, v := range []isa{{"AVX2", 4}, {"AVX512", 8}} {
 		v.shiftedExp()
+		v.log()
 	}
 	prefetch()
 	Generate()
@@ -220,6 +220,139 @@ func (v isa) exp(f reg.VecVirtual) reg.VecVirtual {
 	VPSLLQ(U8(52), power, power)
 	VMULPD(power, f, f)
 	return f
+}
+
+// The constants of log_amd64.s: ln(2) in two parts, √2/2, and the coefficients of the series.
+const (
+	ln2Hi    = 6.93147180369123816490e-01
+	ln2Lo    = 1.90821492927058770002e-10
+	halfSqrt = 7.07106781186547524401e-01
+)
+
+var logSeries = []float64{1: 6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01, 2.222219843214978396e-01,
+	1.818357216161805012e-01, 1.531383769920937332e-01, 1.479819860511658591e-01}
+
+// log generates a loop over vectors.
+func (v isa) log() {
+	TEXT("log"+v.name, NOSPLIT, "func(dst, x *float64, n int) int")
+	Pragma("noescape")
+	Doc("log"+v.name+" sets dst to the logarithms of elements of x, as far as the first vector with one that is not a positive",
+		"normal number, or the last whole vector of n elements. It returns the number of elements before.")
+	dst, x, left := GP64(), GP64(), GP64()
+	Load(Param("dst"), dst)
+	Load(Param("x"), x)
+	Load(Param("n"), left)
+
+	Label("vectors")
+	CMPQ(left, U8(v.lanes))
+	JL(LabelRef("end"))
+	in := v.vec()
+	VMOVUPD(Mem{Base: x}, in)
+	v.checkNormal(in, "end")
+	VMOVUPD(v.logOf(in), Mem{Base: dst})
+	ADDQ(U8(8*v.lanes), x)
+	ADDQ(U8(8*v.lanes), dst)
+	SUBQ(U8(v.lanes), left)
+	JMP(LabelRef("vectors"))
+
+	Label("end")
+	done := GP64()
+	Load(Param("n"), done)
+	SUBQ(left, done)
+	VZEROUPPER()
+	Store(done, ReturnIndex(0))
+	RET()
+}
+
+// checkNormal jumps to a label if a lane is not a positive normal number.
+func (v isa) checkNormal(x reg.VecVirtual, label string) {
+	const (
+		lessOrEqual    = 0x12 // LE_OQ
+		greaterOrEqual = 0x1d // GE_OQ
+		least          = 0x1p-1022
+	)
+	if v.wide() {
+		low, high := K(), K()
+		VCMPPD(U8(greaterOrEqual), constant(least), x, low)
+		VCMPPD(U8(lessOrEqual), constant(math.MaxFloat64), x, high)
+		KANDB(low, high, high)
+		KORTESTB(high, high)
+		JCC(LabelRef(label)) // carry: all eight bits are set
+		return
+	}
+	low, high, lanes := v.vec(), v.vec(), GP32()
+	VCMPPD(U8(greaterOrEqual), constant(least), x, low)
+	VCMPPD(U8(lessOrEqual), constant(math.MaxFloat64), x, high)
+	VANDPD(low, high, high)
+	VMOVMSKPD(high, lanes)
+	CMPL(lanes, U8(15))
+	JNE(LabelRef(label))
+}
+
+// or sets the bits of m in x.
+func (v isa) or(m Mem, x reg.VecVirtual) {
+	if v.wide() {
+		VPORQ(m, x, x)
+	} else {
+		VPOR(m, x, x)
+	}
+}
+
+// logOf returns the logarithms of x, which it overwrites.
+func (v isa) logOf(x reg.VecVirtual) reg.VecVirtual {
+	// x = f1·2^k with f1 in [½, 1). The exponent's bits, put into a float64 of 2^52, become its integer.
+	const magic = 0x1p52
+	k, f := v.vec(), x
+	VPSRLQ(U8(52), x, k)
+	v.or(constant(magic), k)
+	VSUBPD(constant(magic+1022), k, k)
+	VANDPD(integers(1<<52-1), x, f)
+	VORPD(constant(0.5), f, f)
+	// if f1 ≤ √2/2 { k -= 1; f1 *= 2 }
+	factor := v.vec()
+	if v.wide() {
+		small := K()
+		VCMPPD(U8(0x12), constant(halfSqrt), f, small)
+		VMOVUPD_Z(constant(1), small, factor)
+	} else {
+		VCMPPD(U8(0x12), constant(halfSqrt), f, factor)
+		VANDPD(constant(1), factor, factor)
+	}
+	VSUBPD(factor, k, k)
+	VADDPD(constant(1), factor, factor)
+	VMULPD(factor, f, f)
+	VSUBPD(constant(1), f, f)
+	s, s2, s4, hfsq := v.vec(), v.vec(), v.vec(), v.vec()
+	VADDPD(constant(2), f, s)
+	VDIVPD(s, f, s)
+	VMULPD(s, s, s2)
+	VMULPD(s2, s2, s4)
+	polynomial := func(first int, times reg.VecVirtual) { // times·(…+s4·(L[first-2]+s4·L[first]))
+		t := v.vec()
+		VMULPD(constant(logSeries[first]), s4, t)
+		for i := first - 2; i >= 1; i -= 2 {
+			VADDPD(constant(logSeries[i]), t, t)
+			if i > 2 {
+				VMULPD(s4, t, t)
+			}
+		}
+		VMULPD(t, times, times)
+	}
+	polynomial(7, s2)  // t1
+	polynomial(6, s4)  // t2
+	VADDPD(s4, s2, s2) // R
+	VMULPD(constant(0.5), f, hfsq)
+	VMULPD(f, hfsq, hfsq)
+	VADDPD(hfsq, s2, s2)
+	VMULPD(s2, s, s)
+	low := v.vec()
+	VMULPD(constant(ln2Lo), k, low)
+	VADDPD(low, s, s)
+	VSUBPD(s, hfsq, hfsq)
+	VSUBPD(f, hfsq, hfsq)
+	VMULPD(constant(ln2Hi), k, k)
+	VSUBPD(hfsq, k, k)
+	return k
 }
 
 var constants = map[uint64]Mem{}
