@@ -50,6 +50,7 @@ type Actor struct {
 	numTimesteps int
 	box          *space.Box // of actions, or nil
 	dists        []distribution.Distribution
+	rows         []*distribution.Rows
 }
 
 // State is a learner's own part of a checkpoint; only some learners have one.
@@ -118,6 +119,17 @@ func (a *Actor) Dists() []distribution.Distribution {
 		a.dists = append(a.dists, d)
 	}
 	return a.dists
+}
+
+// BlockRows is the number of rows whose losses or actions a worker computes at a time.
+const BlockRows = 64
+
+// Rows returns the distributions of up to BlockRows rows for each worker of Team; they are nil if Dists are better.
+func (a *Actor) Rows() []*distribution.Rows {
+	for len(a.rows) < a.Team.Workers() {
+		a.rows = append(a.rows, distribution.NewRows(a.Env.Act, a.spec, BlockRows))
+	}
+	return a.rows
 }
 
 // Spec returns the description of the network.

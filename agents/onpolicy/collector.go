@@ -27,6 +27,7 @@ type Collector struct {
 	mask         []bool
 	words        []uint64
 	dists        []distribution.Distribution
+	rows         []*distribution.Rows
 	drawn        []*drawn // one for each worker
 	samplePart   func(worker, block int)
 }
@@ -84,13 +85,15 @@ func (c *Collector) Act(b *envs.Batch, actions []float32) error {
 		return fmt.Errorf("%s: act: %w", a.Algo, err)
 	}
 	copy(buf.Mask[from*buf.MaskSize:to*buf.MaskSize], b.Mask)
-	c.out, c.mask, c.actions = out, b.Mask, actions
+	c.out, c.mask, c.actions, c.rows = out, b.Mask, actions, a.Rows()
 	least := minSampled
 	if a.Team.Stays() {
 		least = minSampledAwake
 	}
 	if a.Team.Workers() == 1 || buf.N < least || a.box != nil {
-		c.sample(a.Dist, a.Rng, 0, buf.N)
+		for lo := 0; lo < buf.N; lo += BlockRows {
+			c.sample(0, a.Dist, a.Rng, lo, min(lo+BlockRows, buf.N))
+		}
 		return nil
 	}
 	for i := range c.words {
@@ -117,7 +120,7 @@ func (c *Collector) sampleBlock(worker, block int) {
 	lo, hi := team.Block(block, c.Buf.N, sampleRows)
 	d := c.drawn[worker]
 	d.words = c.words[lo*c.Buf.ActSize : hi*c.Buf.ActSize]
-	c.sample(c.dists[worker], d.rng, lo, hi)
+	c.sample(worker, c.dists[worker], d.rng, lo, hi)
 }
 
 // drawn is a [rand.Source] that returns words drawn before.
@@ -133,10 +136,19 @@ func (d *drawn) Uint64() uint64 {
 	return x
 }
 
-// sample samples and records the actions of rows lo to hi of the step.
-func (c *Collector) sample(d distribution.Distribution, rng *rand.Rand, lo, hi int) {
+// sample samples and records the actions of at most BlockRows rows, lo to hi, of the step.
+func (c *Collector) sample(worker int, d distribution.Distribution, rng *rand.Rand, lo, hi int) {
 	a, buf, k := c.actor, c.Buf, c.actor.spec.Outputs()
 	from, _ := buf.Rows()
+	if q := c.rows[worker]; q != nil && q.Condition(c.out[lo*k:hi*k], hi-lo, c.mask[lo*buf.MaskSize:hi*buf.MaskSize]) {
+		for i := lo; i < hi; i++ {
+			action := q.Sample(i-lo, rng.Float64())
+			c.actions[i], buf.Action[from+i] = float32(action), float32(action)
+			buf.LogProb[from+i] = float32(q.LogProb(i-lo, action))
+			buf.Value[from+i] = c.out[i*k+a.Value]
+		}
+		return
+	}
 	for i := lo; i < hi; i++ {
 		row, r := c.out[i*k:(i+1)*k], from+i
 		d.Condition(row, c.mask[i*buf.MaskSize:(i+1)*buf.MaskSize])

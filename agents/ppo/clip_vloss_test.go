@@ -28,8 +28,8 @@ func TestClipVLoss(t *testing.T) {
 			cfg.ClipRangeVf.Initial = eps
 			row := lossRow{mask: [3]bool{true, true, true}, ratio: 1, value: tc.value, old: 1, ret: tc.ret}
 			l, _, _, _ := record(t, cfg, []lossRow{row, row})
-			dOut := make([]float32, 4)
-			got := l.loss(l.actor.Dist, 0, []float32{0, 0, 0, float32(tc.value)}, dOut, 0, eps, eps, 1).value
+			s, dOut := rowLosses(l, []float32{0, 0, 0, float32(tc.value)}, []float32{0}, eps, eps)
+			got := s[0].value
 			want, slope := tc.sb3, 0.0
 			if greater {
 				want = tc.loss

@@ -1,7 +1,9 @@
 package ppo
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -154,6 +156,61 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 	}
 }
 
+// rowLosses returns the losses of the first rows of the rollout and their gradients, with given outputs and advantages.
+func rowLosses(l *Learner, out, adv []float32, clip, clipVf float64) ([]stats, []float32) {
+	l.batch.rows = l.batch.rows[:0]
+	for i := range adv {
+		l.batch.rows = append(l.batch.rows, i)
+	}
+	copy(l.batch.adv, adv)
+	l.computeLosses(out, clip, clipVf)
+	return slices.Clone(l.batch.stats[:len(adv)]), slices.Clone(l.batch.dOut[:len(out)])
+}
+
+// TestRowsTogether: losses and gradients are the same bits whether the distributions of a block are computed together or
+// one by one, with all and with some actions permitted, and where a logit or the value is infinite.
+func TestRowsTogether(t *testing.T) {
+	cfg := small(len(lossRows), len(lossRows))
+	cfg.EntCoef, cfg.ClipRangeVf.Initial = 0.01, eps
+	inf := float32(math.Inf(1))
+	for _, tc := range []struct {
+		name     string
+		at       int
+		x        float32
+		together bool // the way that computes them
+	}{
+		{"finite", 0, 0.5, true},
+		{"a great ratio", 0, 800, true},
+		{"an infinite value", 3, inf, true},
+		{"a permitted logit of -Inf", 1, -inf, false},
+		{"a permitted logit of NaN", 1, float32(math.NaN()), false},
+		{"a logit of +Inf masked out", 4*6 + 1, inf, true}, // row 6 masks action 1
+	} {
+		l, _, outputs, _ := record(t, cfg, lossRows)
+		var out, adv []float32
+		for _, x := range outputs {
+			out = append(out, float32(x))
+		}
+		for _, r := range lossRows {
+			adv = append(adv, float32(r.adv))
+		}
+		out[tc.at] = tc.x
+		l.batch.stats[0].clipFraction = 7 // of an earlier minibatch
+		s, d := rowLosses(l, out, adv, eps, eps)
+		if got := l.together(&l.batch.blocks[0], 0, len(adv)); got != tc.together {
+			t.Errorf("%s: rows are computed together: %v, want %v", tc.name, got, tc.together)
+		}
+		l.batch.blocks[0].rows = nil
+		wantS, wantD := rowLosses(l, out, adv, eps, eps)
+		if got, want := fmt.Sprintf("%x", d), fmt.Sprintf("%x", wantD); got != want {
+			t.Errorf("%s: gradients %v, want %v", tc.name, got, want)
+		}
+		if got, want := fmt.Sprintf("%x", s), fmt.Sprintf("%x", wantS); got != want {
+			t.Errorf("%s: losses %v, want %v", tc.name, got, want)
+		}
+	}
+}
+
 // TestFlatBranches asks which rows have no gradient at all: those that a clip holds, as the
 // names of lossRows say.
 func TestFlatBranches(t *testing.T) {
@@ -161,12 +218,16 @@ func TestFlatBranches(t *testing.T) {
 	cfg.NormalizeAdvantage, cfg.EntCoef, cfg.VfCoef = false, 0, 1
 	cfg.ClipRangeVf.Initial = eps
 	l, _, outputs, _ := record(t, cfg, lossRows)
+	var out, adv []float32
 	for i, r := range lossRows {
-		out, dOut := make([]float32, 4), make([]float32, 4)
-		for j := range out {
-			out[j] = float32(outputs[4*i+j])
+		for _, x := range outputs[4*i : 4*i+4] {
+			out = append(out, float32(x))
 		}
-		l.loss(l.actor.Dist, i, out, dOut, r.adv, eps, eps, 1)
+		adv = append(adv, float32(r.adv))
+	}
+	_, all := rowLosses(l, out, adv, eps, eps)
+	for i, r := range lossRows {
+		dOut := all[4*i : 4*i+4]
 		certain := r.mask == [3]bool{false, true, false}
 		if flat := dOut[r.action] == 0; flat != (r.flat || certain) {
 			t.Errorf("%s: policy gradient %v, want zero: %v", r.name, dOut[:3], r.flat)

@@ -53,6 +53,7 @@ type Learner struct {
 // minibatch is the memory into which rows of the rollout are gathered.
 type minibatch struct {
 	obs, dOut, adv []float32
+	mask           []bool
 	state          []float32 // of a recurrent policy, before each sequence
 	begins         []bool
 
@@ -60,14 +61,21 @@ type minibatch struct {
 	out          []float32 // outputs
 	stats        []stats   // of each row
 	dists        []distribution.Distribution
+	blocks       []blockMemory // of each worker
 	clip, clipVf float64
 }
 
+// blockMemory is the memory for the losses of a block.
+type blockMemory struct {
+	rows            *distribution.Rows // nil if the distributions are computed one by one
+	logRatio, ratio [blockRows]float64
+}
+
 const (
-	blockRows   = 64      // rows that one worker handles at a time
-	minGathered = 1 << 14 // numbers of observations above which workers share the copying
-	ahead       = 2       // rows between the one copied and the one prefetched
-	wideObs     = 64      // numbers of an observation from which prefetching pays
+	blockRows   = onpolicy.BlockRows // rows that one worker handles at a time
+	minGathered = 1 << 14            // numbers of observations above which workers share the copying
+	ahead       = 2                  // rows between the one copied and the one prefetched
+	wideObs     = 64                 // numbers of an observation from which prefetching pays
 )
 
 var _ imitation.Learner = (*Learner)(nil)
@@ -102,7 +110,7 @@ func newLearner(cfg Config, seqSteps int, s onpolicy.Settings) (*Learner, error)
 	}
 	rows, k := cfg.NSteps*s.Env.NumEnvs, cfg.BatchSize
 	l := &Learner{cfg: cfg, actor: a, collector: c, perm: make([]int, rows)}
-	l.batch = minibatch{obs: make([]float32, k*s.Env.Obs.Size()), dOut: make([]float32, k*s.Spec.Outputs()), adv: make([]float32, k), stats: make([]stats, k)}
+	l.batch = minibatch{obs: make([]float32, k*s.Env.Obs.Size()), dOut: make([]float32, k*s.Spec.Outputs()), adv: make([]float32, k), stats: make([]stats, k), mask: make([]bool, k*c.Buf.MaskSize)}
 	l.gather, l.losses = l.gatherBlock, l.blockLosses
 	if c.Seq != nil {
 		l.perm, l.rows = make([]int, rows/c.Seq.Steps), make([]int, k)
@@ -188,8 +196,7 @@ func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
 	if err != nil {
 		return stats{}, fmt.Errorf("%s: update: %w", a.Algo, err)
 	}
-	l.batch.out, l.batch.clip, l.batch.clipVf, l.batch.dists = out, clip, clipVf, a.Dists()
-	a.Team.Do(team.Blocks(n, blockRows), l.losses)
+	l.computeLosses(out, clip, clipVf)
 	var s stats
 	for i := range rows {
 		s.add(l.batch.stats[i])
@@ -231,42 +238,92 @@ func (l *Learner) prefetch(r int) {
 	vmath.Prefetch(mask)
 }
 
+// computeLosses sets the losses of the minibatch's rows and their gradients.
+func (l *Learner) computeLosses(out []float32, clip, clipVf float64) {
+	a, b := l.actor, &l.batch
+	b.out, b.clip, b.clipVf, b.dists = out, clip, clipVf, a.Dists()
+	for i, rows := range a.Rows() {
+		if i == len(b.blocks) {
+			b.blocks = append(b.blocks, blockMemory{rows: rows})
+		}
+	}
+	a.Team.Do(team.Blocks(len(b.rows), blockRows), l.losses)
+}
+
 // blockLosses sets the losses of a block of the minibatch's rows and their gradients.
 func (l *Learner) blockLosses(worker, block int) {
 	b, k, n := &l.batch, l.actor.Spec().Outputs(), len(l.batch.rows)
 	lo, hi := team.Block(block, n, blockRows)
 	clear(b.dOut[lo*k : hi*k])
+	if l.together(&b.blocks[worker], lo, hi) {
+		return
+	}
+	d, buf := b.dists[worker], l.collector.Buf
 	for i := lo; i < hi; i++ {
-		b.stats[i] = l.loss(b.dists[worker], b.rows[i], b.out[i*k:(i+1)*k], b.dOut[i*k:(i+1)*k], float64(b.adv[i]), b.clip, b.clipVf, 1/float64(n))
+		r, out, dOut := b.rows[i], b.out[i*k:(i+1)*k], b.dOut[i*k:(i+1)*k]
+		action, mask := l.collector.Row(r)
+		d.Condition(out, mask)
+		logRatio := d.LogProb(action) - float64(buf.LogProb[r])
+		dLogProb := l.loss(i, logRatio, math.Exp(logRatio), d.Entropy())
+		d.Grad(dOut, action, dLogProb, -l.weight()*l.cfg.EntCoef)
 	}
 }
 
-// loss returns the part of row r in the loss of a minibatch, in which each row has the given weight,
-// and adds its gradient with respect to the outputs to dOut.
-func (l *Learner) loss(d distribution.Distribution, r int, out, dOut []float32, adv, clip, clipVf, weight float64) stats {
-	var s stats
-	a, buf := l.actor, l.collector.Buf
-	action, mask := l.collector.Row(r)
-	d.Condition(out, mask)
-	logRatio := d.LogProb(action) - float64(buf.LogProb[r])
-	ratio := math.Exp(logRatio)
+// together is blockLosses for distributions that are computed together. It does nothing and returns false if they are
+// not.
+func (l *Learner) together(m *blockMemory, lo, hi int) bool {
+	b, buf, k, count := &l.batch, l.collector.Buf, l.actor.Spec().Outputs(), hi-lo
+	if m.rows == nil {
+		return false
+	}
+	var mask []bool
+	if buf.MaskSize > 0 {
+		mask = b.mask[lo*buf.MaskSize : hi*buf.MaskSize]
+		for i, r := range b.rows[lo:hi] {
+			_, row := l.collector.Row(r)
+			copy(mask[i*buf.MaskSize:], row)
+		}
+	}
+	if !m.rows.Condition(b.out[lo*k:hi*k], count, mask) {
+		return false
+	}
+	for i, r := range b.rows[lo:hi] {
+		m.logRatio[i] = m.rows.LogProb(i, int(buf.Action[r])) - float64(buf.LogProb[r])
+	}
+	vmath.ShiftedExp(m.ratio[:count], m.logRatio[:count], 0)
+	dEntropy := -l.weight() * l.cfg.EntCoef
+	for i, r := range b.rows[lo:hi] {
+		dLogProb := l.loss(lo+i, m.logRatio[i], m.ratio[i], m.rows.Entropy(i))
+		m.rows.Grad(i, b.dOut[(lo+i)*k:(lo+i+1)*k], int(buf.Action[r]), dLogProb, dEntropy)
+	}
+	return true
+}
+
+// weight returns the weight of each row in the loss.
+func (l *Learner) weight() float64 { return 1 / float64(len(l.batch.rows)) }
+
+// loss sets the stats of row i of the minibatch: its part in the loss. It adds the gradient with respect to the value to
+// dOut, and returns that with respect to the logarithm of the action's probability. ratio is the exponential of
+// logRatio.
+func (l *Learner) loss(i int, logRatio, ratio, entropy float64) (dLogProb float64) {
+	a, buf, b := l.actor, l.collector.Buf, &l.batch
+	r, at, weight, adv, clip := b.rows[i], i*a.Spec().Outputs()+a.Value, l.weight(), float64(b.adv[i]), b.clip
+	s := &b.stats[i]
 
 	// Clipped surrogate objective [8]. Where the clipped term is the smaller, the gradient is 0.
 	clipped := min(max(ratio, 1-clip), 1+clip)
 	s.policy = -weight * min(ratio*adv, clipped*adv)
-	dLogProb := 0.0
 	if ratio*adv <= clipped*adv {
 		dLogProb = -weight * ratio * adv
 	}
-	s.entropyLoss = -weight * d.Entropy() // [10]
-	d.Grad(dOut, action, dLogProb, -weight*l.cfg.EntCoef)
+	s.entropyLoss = -weight * entropy // [10]
 
 	// Value loss, clipped only if configured [9]. It is the mean square, without a half, as in SB3.
-	value, old, ret := float64(out[a.Value]), float64(buf.Value[r]), float64(buf.Ret[r])
+	value, old, ret := float64(b.out[at]), float64(buf.Value[r]), float64(buf.Ret[r])
 	unclipped := true
 	if l.cfg.ClipRangeVf.Initial > 0 { // a linear range that has reached 0 clips every change
-		if change := value - old; math.Abs(change) > clipVf {
-			clipped := old + math.Copysign(clipVf, change)
+		if change := value - old; math.Abs(change) > b.clipVf {
+			clipped := old + math.Copysign(b.clipVf, change)
 			// With ClipVLoss the greater of both losses counts [9].
 			if !l.cfg.ClipVLoss || math.Abs(clipped-ret) >= math.Abs(value-ret) {
 				value, unclipped = clipped, false
@@ -275,14 +332,15 @@ func (l *Learner) loss(d distribution.Distribution, r int, out, dOut []float32, 
 	}
 	s.value = weight * (value - ret) * (value - ret)
 	if unclipped {
-		dOut[a.Value] += float32(weight * l.cfg.VfCoef * 2 * (value - ret))
+		b.dOut[at] += float32(weight * l.cfg.VfCoef * 2 * (value - ret))
 	}
 
 	s.approxKL = weight * (ratio - 1 - logRatio) // [12]: the estimator k3 of http://joschu.net/blog/kl-approx.html
+	s.clipFraction = 0
 	if math.Abs(ratio-1) > clip {
 		s.clipFraction = weight
 	}
-	return s
+	return dLogProb
 }
 
 // stats holds sums over rows, later over minibatches.
