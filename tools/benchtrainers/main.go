@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"time"
 
@@ -48,8 +49,20 @@ func main() {
 	batch := flag.Int("batch", 64, "rows of an update, with --algo update")
 	seconds := flag.Float64("seconds", 0, "train, instead of --steps, for whole rollouts until so many seconds have passed since the end of the first, which is not measured")
 	save := flag.String("save", "", "checkpoint to write at the end, for two builds to be compared; steps must fill whole rollouts")
+	profile := flag.String("cpuprofile", "", "file for a profile of the processor time")
 	flag.Parse()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "benchtrainers:", err)
+			os.Exit(1)
+		}
+	}
 	r, err := run(*algo, *env, *config, *kwargs, *nEnvs, *steps, *batch, *seconds, *save)
+	pprof.StopCPUProfile()
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(r)
 	}
