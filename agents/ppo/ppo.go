@@ -136,15 +136,25 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	progress := l.cfg.Remaining(a.NumTimesteps())                                                                       // after this rollout, as in SB3
 	rate, clip, clipVf := l.cfg.LearningRate.At(progress), l.cfg.ClipRange.At(progress), l.cfg.ClipRangeVf.At(progress) // [4]
 	buf.Estimate(a.Team, l.cfg.Gamma, l.cfg.GAELambda)                                                                  // [5]
-	for i := range l.perm {
-		l.perm[i] = i
-	}
+	var explained float64
+	a.Team.Do(2, func(_, part int) { // neither can be divided
+		if part == 0 {
+			for i := range l.perm {
+				l.perm[i] = i
+			}
+			a.Shuffle(l.perm)
+		} else {
+			explained = rollout.ExplainedVariance(buf.Value, buf.Ret)
+		}
+	})
 	var sum, epoch, last stats
 epochs:
-	for range l.cfg.NEpochs {
+	for e := range l.cfg.NEpochs {
 		a.NUpdates++
 		epoch = stats{}
-		a.Rng.Shuffle(len(l.perm), func(i, j int) { l.perm[i], l.perm[j] = l.perm[j], l.perm[i] })
+		if e > 0 {
+			a.Shuffle(l.perm)
+		}
 		for i, k := 0, len(l.perm)*l.cfg.BatchSize/len(buf.Ret); i < len(l.perm); i += k {
 			s, err := l.gradient(l.perm[i:i+k], clip, clipVf)
 			if err != nil {
@@ -168,7 +178,7 @@ epochs:
 		m["train/clip_range_vf"] = clipVf
 	}
 	m["train/n_updates"] = float64(a.NUpdates)
-	m["train/explained_variance"] = rollout.ExplainedVariance(buf.Value, buf.Ret)
+	m["train/explained_variance"] = explained
 	buf.Clear()
 	return m, nil
 }

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -46,5 +47,30 @@ func TestExplainedVariance(t *testing.T) {
 		if got := rollout.ExplainedVariance(tc.value, tc.ret); !(math.Abs(got-tc.want) <= 1e-9) {
 			t.Errorf("%s: explained variance %v, want %v", tc.name, got, tc.want)
 		}
+	}
+}
+
+// TestExplainedVarianceBits: the sums keep the order of the definition, one number after the other.
+func TestExplainedVarianceBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	value, ret := make([]float32, 1000), make([]float32, 1000)
+	for i := range ret {
+		value[i], ret[i] = float32(rng.NormFloat64()), float32(100*rng.NormFloat64())
+	}
+	variance := func(x func(int) float64) float64 {
+		var sum, squares float64
+		for i := range ret {
+			sum += x(i) - x(0)
+		}
+		mean := sum / float64(len(ret))
+		for i := range ret {
+			d := x(i) - x(0) - mean
+			squares += d * d
+		}
+		return squares / float64(len(ret))
+	}
+	want := 1 - variance(func(i int) float64 { return float64(ret[i]) - float64(value[i]) })/variance(func(i int) float64 { return float64(ret[i]) })
+	if got := rollout.ExplainedVariance(value, ret); got != want {
+		t.Errorf("ExplainedVariance = %v, want %v", got, want)
 	}
 }
