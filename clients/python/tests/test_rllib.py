@@ -13,7 +13,7 @@ import pytest
 import ray
 import torch
 from gymnasium import spaces
-from gymnasium.vector.utils import batch_space, iterate
+from gymnasium.vector.utils import iterate
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.dqn.default_dqn_rl_module import QF_PREDS, QF_TARGET_NEXT_PREDS
 from ray.rllib.algorithms.impala import IMPALAConfig
@@ -22,6 +22,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.env_runner import NUM_ENV_STEP_FAILURES_LIFETIME
 
 from kubernasium import rllib
+from kubernasium.flatten import FlatFrames
 from kubernasium.launcher import Server
 
 BALANCE = "k8s/PodBalance-v0"
@@ -114,19 +115,33 @@ def test_runner_env_flattens_and_adds_masks() -> None:
             assert infos == {}
 
 
-def test_flatten_rows() -> None:
-    """Rows are those of `gymnasium.spaces.flatten`, also of parts that are no boxes."""
-    parts = {
-        "box": spaces.Box(-1, 1, (2, 3), np.float32), "count": spaces.Discrete(4), "pair": spaces.MultiDiscrete([2, 3]),
-        "bits": spaces.MultiBinary(2),
-        "both": spaces.Dict({"b": spaces.Box(0, 9, (1,), np.int64), "a": spaces.Box(0, 1)}),
-    }  # fmt: skip
-    space = spaces.Dict(parts)
-    batched = batch_space(space, 3)
-    batched.seed(1)
-    batch = batched.sample()
-    want = [spaces.flatten(space, row) for row in iterate(batched, batch)]
-    np.testing.assert_array_equal(rllib.flatten_rows(space, batch, 3), want)
+@pytest.mark.parametrize("env_id", [BALANCE, "k8s/GPUPodScheduling-v1", "k8s/GangWindow-v0"])
+@pytest.mark.parametrize("infos", [[], ["some"]])
+def test_runner_env_reads_frames_with_equal_bits(env_id: str, infos: list[str]) -> None:
+    """It reads observations from frames without infos, from batches with infos: with the rows of a plain vector."""
+    n = 3
+    with (
+        rllib.RunnerEnv(env_id, n, infos=infos, max_episode_steps=6) as envs,
+        gymnasium.make_vec(env_id, n, max_episode_steps=6) as plain,
+    ):
+        space = plain.single_observation_space
+        envs.reset(seed=2)
+        plain.reset(seed=2)
+        rng, kept, wanted = np.random.default_rng(0), [], []
+        for _ in range(15):
+            actions = rng.integers(0, 2, n)
+            kept.append(envs.step(actions))
+            obs, *rest, info = plain.step(actions)
+            flat = np.array([spaces.flatten(space, row) for row in iterate(plain.observation_space, obs)])
+            mask = info.get("action_mask", np.ones((n, plain.single_action_space.n))).astype(np.float32)
+            wanted.append((flat, mask, *rest))
+        for (obs, *rest, _), (flat, mask, *want) in zip(kept, wanted, strict=True):
+            np.testing.assert_array_equal(obs["observations"].view(np.uint32), flat.view(np.uint32), strict=True)
+            np.testing.assert_array_equal(obs["action_mask"], mask, strict=True)
+            for got, column in zip(rest, want, strict=True):
+                np.testing.assert_array_equal(got, column, strict=True)
+        readers = {type(layout.reader) for layout in envs.vector._layouts.values()} - {type(None)}
+        assert readers == (set() if infos else {FlatFrames})
 
 
 def test_no_masks() -> None:

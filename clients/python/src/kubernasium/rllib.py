@@ -21,7 +21,7 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
-from gymnasium.vector.utils import batch_space, iterate
+from gymnasium.vector.utils import batch_space
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.dqn.default_dqn_rl_module import QF_PREDS
@@ -34,6 +34,9 @@ from ray.rllib.utils.torch_utils import FLOAT_MIN
 from ray.tune.registry import register_env
 
 from kubernasium.batch import Batches
+from kubernasium.flatten import FlatFrames, flatten_rows
+from kubernasium.protocol.transport import Buffer
+from kubernasium.protocol.vector import Vector
 from kubernasium.vector import VectorEnv
 from kubernasium.wrappers import make_masked
 
@@ -117,12 +120,15 @@ class RunnerEnv(VectorEnv):
         """
         self._masks = masks
         super().__init__(env_id, num_envs, **kwargs)
+        self._infos = bool(infos)
         self._batches = _FewInfos(num_envs, infos)
+        self._never = np.zeros(num_envs, np.bool_)
         self._nested = self.single_observation_space
         self._flat = spaces.flatten_space(self._nested)
         if masks:
             mask = spaces.Box(0, 1, (mask_size(self.single_action_space),), np.float32)
             self.single_observation_space = spaces.Dict([(OBS, self._flat), (MASK, mask)])
+            self._permitted = np.ones((num_envs, *mask.shape), np.float32)
         else:
             self.single_observation_space = self._flat
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -134,17 +140,41 @@ class RunnerEnv(VectorEnv):
 
     def step_wait(self, timeout: float | None = None) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Is `VectorEnv.step_wait`."""
-        obs, *result = super().step_wait(timeout)
+        if isinstance(self.vector, Vector) and not self._infos:
+            frame, layout = self.vector.step_wait_frame(timeout)
+            reader = layout.reader
+            if reader is None:
+                reader = FlatFrames.of(layout, self._nested, self.num_envs, self._flat.dtype) or False
+                layout.reader = reader
+            return self._read(frame, reader) if reader else self._stepped(layout.view(frame))
+        return self._stepped(self.vector.step_wait(timeout))
+
+    def _read(
+        self, frame: Buffer, reader: FlatFrames
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Returns the results of a step from the frame of its reply. They are RLlib's to keep."""
+        seen = reader.observations(frame)
+        rewards, terminations, truncations, mask = reader.others(frame)
+        self._batches.mask = mask
+        if terminations is None:
+            terminations = self._never.copy()
+        if truncations is None:
+            truncations = self._never.copy()
+        return self._with_mask(seen), rewards, terminations, truncations, {}
+
+    def _stepped(self, reply: dict[str, Any]) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        obs, *result = self._batches.stepped(reply)
         return (self._seen(obs), *result)
 
     def _seen(self, obs: Any) -> Any:
         seen = flatten_rows(self._nested, obs, self.num_envs).astype(self._flat.dtype, copy=False)
+        return self._with_mask(seen)
+
+    def _with_mask(self, seen: np.ndarray) -> Any:
         if not self._masks:
             return seen
         mask = self._batches.mask
-        if mask is None:
-            return {OBS: seen, MASK: np.ones((self.num_envs, self.vector.mask_size), np.float32)}
-        return {OBS: seen, MASK: mask.astype(np.float32)}
+        return {OBS: seen, MASK: self._permitted.copy() if mask is None else mask.astype(np.float32)}
 
 
 class _FewInfos(Batches):
@@ -160,21 +190,6 @@ class _FewInfos(Batches):
             return {}
         info = {name: column for name, column in reply.get("info", {}).items() if name in self._names}
         return super().infos({"mask": self.mask, "info": info}, chosen)
-
-
-def flatten_rows(space: spaces.Space[Any], batch: Any, n: int) -> np.ndarray:
-    """Returns `gymnasium.spaces.flatten` of each of the n rows of a batch, as an array of n rows.
-
-    Args:
-        space: of a row.
-        batch: n observations, as of a `gymnasium.vector.VectorEnv`.
-        n: how many.
-    """
-    if isinstance(space, spaces.Dict):
-        return np.concatenate([flatten_rows(part, batch[key], n) for key, part in space.items()], axis=1)
-    if isinstance(space, (spaces.Box, spaces.MultiBinary)):
-        return np.asarray(batch).reshape(n, -1)
-    return np.stack([spaces.flatten(space, row) for row in iterate(batch_space(space, n), batch)])
 
 
 def mask_size(space: spaces.Space[Any]) -> int:

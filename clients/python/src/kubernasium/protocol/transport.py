@@ -18,6 +18,7 @@ from kubernasium.errors import ConnectionLostError, ProtocolError, ReplyTimeoutE
 
 START = 16  # of the payload in a received buffer: a multiple of 8 that any header fits before
 MAX_FRAME = 1 << 30
+Buffer = bytearray | memoryview  # of a received frame, which begins at START
 SLACK = 128  # bytes by which a frame is often longer than the last one: that an episode ended
 
 

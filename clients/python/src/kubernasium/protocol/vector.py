@@ -23,7 +23,7 @@ from kubernasium.protocol.codec import encode
 from kubernasium.protocol.connection import Connection
 from kubernasium.protocol.layout import Layout, read_id
 from kubernasium.protocol.send_recv import SendRecv
-from kubernasium.protocol.transport import START
+from kubernasium.protocol.transport import START, Buffer
 from kubernasium.protocol.values import batch_of_one, contiguous, made_with, plain, working_directory
 
 _ID = struct.Struct(">Q")
@@ -242,6 +242,15 @@ class Vector(SendRecv):
             timeout: seconds after which to give up with TimeoutError; the step still runs and
                 `step_wait` can be called again. By default the timeout of the connection.
         """
+        buf, layout = self.step_wait_frame(timeout)
+        return layout.view(buf)
+
+    def step_wait_frame(self, timeout: float | None = None) -> tuple[Buffer, Layout]:
+        """Is `step_wait` for callers that read the reply faster than as a map of arrays.
+
+        Returns:
+            The reply and its layout.
+        """
         if not self._pending:
             raise NoPendingStepError("step_wait without step_async")
         rid, self._pending = self._pending, 0
@@ -249,9 +258,9 @@ class Vector(SendRecv):
             self._pending = rid
             raise TimeoutError(f"no reply within {timeout} s; the step still runs")
         with self.connection.lock:
-            buf, layout = self._receive(rid)
+            received = self._receive(rid)
         self._keep_state()
-        return layout.view(buf)
+        return received
 
     def step_one(
         self, action: Any = None, *, policy: str | None = None, seed: int | None = None
