@@ -88,8 +88,7 @@ type EpisodeInfo struct {
 
 // episodes holds the episodes of a Server.
 type episodes struct {
-	open    Open
-	changed func(topic string)
+	open Open
 
 	mu   sync.Mutex
 	next int
@@ -145,7 +144,7 @@ func (e *episodes) get(id string) (*EpisodeInfo, error) {
 	}
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	return ep.describe()
+	return ep.describe(), nil
 }
 
 // start starts an episode and plays the given moves.
@@ -165,7 +164,7 @@ func (e *episodes) start(ctx context.Context, env string, opts map[string]any, s
 	}
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	return ep.describe()
+	return ep.describe(), nil
 }
 
 func (ep *episode) begin(ctx context.Context, open Open, moves []move) (err error) {
@@ -268,14 +267,13 @@ func (ep *episode) look(ctx context.Context, step int) (err error) {
 }
 
 // describe returns the present state of the episode.
-func (ep *episode) describe() (*EpisodeInfo, error) {
+func (ep *episode) describe() *EpisodeInfo {
 	info := ep.info
 	info.Steps, info.Done, info.Nodes = len(ep.moves), ep.done(), nodesOf(ep.live.Env(0).State(), ep.racks)
 	info.Rate = ep.rate
 	info.Returns = append([]float64{}, ep.returns...)
-	frame, err := ep.frame(ep.live, ep.batch, len(ep.moves))
-	info.Frame = frame
-	return &info, err
+	info.Frame = ep.frame(ep.live, ep.batch, len(ep.moves))
+	return &info
 }
 
 func (ep *episode) close() error {

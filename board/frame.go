@@ -146,7 +146,7 @@ func racksOf(v *envs.Vec) []string {
 }
 
 // frame shows environment 0 of v, whose last batch is b.
-func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) (*Frame, error) {
+func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) *Frame {
 	s := v.Env(0).State()
 	f := &Frame{
 		Step: step, Reward: b.Reward[0], Return: b.EpisodeReturn[0], Invalid: b.Invalid[0], Now: s.Now.Seconds(),
@@ -182,7 +182,7 @@ func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) (*Frame, error) {
 	if c, ok := task.(envs.Charter); ok {
 		f.Chart = chartOf(c.Chart())
 	}
-	return f, nil
+	return f
 }
 
 // shownSpans is the number of steps whose spans a frame holds.

@@ -68,7 +68,7 @@ func New(cfg Config) *Server {
 	cfg.Every = cmp.Or(cfg.Every, time.Second)
 	s := &Server{cfg: cfg, mux: http.NewServeMux()}
 	s.hub = newHub(s.find, cfg.Every)
-	s.episodes.open, s.episodes.changed = s.open, s.hub.changed
+	s.episodes.open = s.open
 	s.guarded = cfg.Guard.Protect(setCookie(s.mux), tokenOf)
 	files, _ := fs.Sub(dist, "dist") // cannot fail: the name is constant
 	s.mux.Handle("GET /", http.FileServerFS(files))

@@ -73,9 +73,7 @@ func (s *Server) why(r *http.Request) (any, error) {
 	}
 	e := &Explanation{Columns: []string{}, Rows: [][]string{}, Choices: []Choice{}, Allowed: append([]bool{}, ep.seen.Mask...)}
 	e.Pods = podsOf(ep.view.Env(0).State(), node)
-	if e.Frame, err = ep.frame(ep.view, ep.seen, step); err != nil {
-		return nil, err
-	}
+	e.Frame = ep.frame(ep.view, ep.seen, step)
 	if step < len(ep.moves) {
 		e.Taken = ep.moves[step].action
 	}

@@ -45,7 +45,6 @@ type Actor struct {
 
 	spec         models.Spec
 	src          *pcg.Source
-	norm         normalize.Normalization
 	gamma        float64
 	numTimesteps int
 	box          *space.Box // of actions, or nil
@@ -87,7 +86,7 @@ func NewActor(s Settings) (*Actor, error) {
 	a := &Actor{
 		Algo: s.Algo, Config: s.Config, Env: s.Env, Seed: s.Seed, Net: s.Net, Params: s.Net.Params(), Dist: d,
 		Team: team.Of(s.Net),
-		spec: s.Spec, src: pcg.New(s.Seed), norm: s.Normalize, gamma: s.Gamma,
+		spec: s.Spec, src: pcg.New(s.Seed), gamma: s.Gamma,
 	}
 	if a.Memory, err = newMemory(s.Net, s.Spec); err != nil {
 		return nil, err

@@ -23,10 +23,9 @@ type Options struct {
 
 // Result is the result of [LP.Maximize].
 type Result struct {
-	Value   float64 // of the best solution; -Inf if none was found
-	Bound   float64 // no solution has more
-	Nodes   int     // of branch and bound
-	Columns int     // that remain after the root
+	Value float64 // of the best solution; -Inf if none was found
+	Bound float64 // no solution has more
+	Nodes int     // of branch and bound
 }
 
 // Maximize searches for the best solution in whole numbers by branch and bound, after [LP.Solve]. It drops the columns
@@ -48,7 +47,7 @@ func (s *LP) Maximize(ctx context.Context, opts Options) (Result, error) {
 	if err := b.run(ctx); err != nil {
 		return Result{}, err
 	}
-	return Result{Value: b.best, Bound: max(b.bound, b.best), Nodes: b.nodes, Columns: len(b.column)}, nil
+	return Result{Value: b.best, Bound: max(b.bound, b.best), Nodes: b.nodes}, nil
 }
 
 // search is one run of branch and bound.

@@ -44,7 +44,6 @@ type LP struct {
 	since int       // pivots since inv was computed
 	mat   []float64 // scratch of factor
 
-	pivots int // in total
 }
 
 // NewLP returns the program with right-hand sides b ≥ 0, objective c and the columns of A one after the other in a. It
@@ -212,9 +211,6 @@ func (s *LP) Basic(row int) (column int, value float64) {
 // stays optimal. The next solution overwrites the slice.
 func (s *LP) Sensitivity(row int) []float64 { return s.inv[row*s.m : (row+1)*s.m] }
 
-// Pivots returns the number of pivots so far.
-func (s *LP) Pivots() int { return s.pivots }
-
 // Objective returns c·x.
 func (s *LP) Objective() float64 {
 	z := 0.0
@@ -333,7 +329,6 @@ func (s *LP) pivot(enter, leave int, value float64, toUpper bool) error {
 	s.basic[enter], s.upper[enter] = true, false
 	s.basis[leave] = int32(enter)
 	s.x[leave] = value
-	s.pivots++
 	if s.since++; s.since >= refactor {
 		return s.factor()
 	}

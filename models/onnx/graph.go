@@ -18,7 +18,6 @@ type graph struct {
 
 	parts     []part
 	known     map[string]bool // names of initializers and results added so far
-	scaled    bool            // nodes and globals are read after a scaling
 	anyNodes  bool            // the model accepts any number of nodes
 	rows      string          // the rows of nodes, of shape (N, nodes, features)
 	globals   string          // the numbers that belong to no node or edge; empty if there are none
@@ -54,7 +53,7 @@ func build(m Model) (*graph, error) {
 			f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Name == h.Name })
 		}
 	}
-	g := &graph{spec: spec, initializers: f.Tensors, known: map[string]bool{}, scaled: m.Scaling != nil}
+	g := &graph{spec: spec, initializers: f.Tensors, known: map[string]bool{}}
 	if err := g.addParts(m.Parts); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func rowText(reply message, j, n int) string {
 // checkAsync sends steps to some rows at a time and compares each row with lock-step.
 func (s *suite) checkAsync(t *testing.T) {
 	const n, steps = 3, 3 * limit
-	p, made, ok := s.with(t, wire.CapAsync, n, "SAME_STEP", limit)
+	p, made, ok := s.with(t, wire.CapAsync, n, "SAME_STEP")
 	if !ok {
 		p.refused(p.ask(message{"t": "send", "eid": 1, "a": int64s(0)}), p.id, wire.IsReserved)
 		p.refused(p.ask(message{"t": "recv", "eid": 1}), p.id, wire.IsReserved)
@@ -93,7 +93,7 @@ func (s *suite) checkAsync(t *testing.T) {
 
 // checkEnvError enables isolated failures, which changes nothing if no environment fails.
 func (s *suite) checkEnvError(t *testing.T) {
-	p, made, ok := s.with(t, wire.CapEnvError, 2, "SAME_STEP", limit)
+	p, made, ok := s.with(t, wire.CapEnvError, 2, "SAME_STEP")
 	if !ok {
 		return
 	}
@@ -117,7 +117,7 @@ func (s *suite) checkEnvError(t *testing.T) {
 
 // checkObsKeys requests one part of a Dict observation at a time, and compares it with the whole.
 func (s *suite) checkObsKeys(t *testing.T) {
-	p, made, ok := s.with(t, wire.CapObsKeys, 2, "SAME_STEP", limit)
+	p, made, ok := s.with(t, wire.CapObsKeys, 2, "SAME_STEP")
 	if !ok {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 // checkCancel cancels a running rollout, unless it has ended, and requests queued behind it. Each request gets one
 // reply, CANCELLED if it was open, and the session continues.
 func (s *suite) checkCancel(t *testing.T) {
-	p, made, ok := s.with(t, wire.CapCancel, 64, "SAME_STEP", limit)
+	p, made, ok := s.with(t, wire.CapCancel, 64, "SAME_STEP")
 	if !ok {
 		return
 	}
@@ -42,7 +42,7 @@ func (s *suite) checkCancel(t *testing.T) {
 
 // checkDeadline queues resets behind longer and longer rollouts until their deadline passes.
 func (s *suite) checkDeadline(t *testing.T) {
-	p, made, ok := s.with(t, wire.CapRollout, 64, "SAME_STEP", limit)
+	p, made, ok := s.with(t, wire.CapRollout, 64, "SAME_STEP")
 	if !ok {
 		return
 	}

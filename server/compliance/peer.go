@@ -89,7 +89,7 @@ func (s *suite) make(t *testing.T, n int, autoreset string, limit int) (*peer, u
 
 // with opens a session of the server's own version with a vector. If the server lacks the optional
 // part, with checks that it rejects the requests of that part, and ok is false.
-func (s *suite) with(t *testing.T, part string, n int, autoreset string, limit int) (p *peer, made message, ok bool) {
+func (s *suite) with(t *testing.T, part string, n int, autoreset string) (p *peer, made message, ok bool) {
 	t.Helper()
 	p = s.dial(t)
 	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}})

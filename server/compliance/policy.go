@@ -57,7 +57,7 @@ func baselines(made message) []string {
 // checkPolicy requests the actions of every baseline while other actions are taken, compares with a
 // vector without these requests, and then lets each baseline step.
 func (s *suite) checkPolicy(t *testing.T) {
-	p, made, ok := s.with(t, wire.CapBaseline, 2, "NEXT_STEP", limit)
+	p, made, ok := s.with(t, wire.CapBaseline, 2, "NEXT_STEP")
 	if !ok {
 		p.refused(p.ask(message{"t": "policy", "eid": 1, "name": "random"}), p.id, wire.IsReserved)
 		return

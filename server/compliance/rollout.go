@@ -12,7 +12,7 @@ import (
 func (s *suite) checkRollout(t *testing.T) {
 	const n, steps = 2, 2*limit + 2
 	for _, mode := range []string{"NEXT_STEP", "SAME_STEP"} {
-		p, made, ok := s.with(t, wire.CapRollout, n, mode, limit)
+		p, made, ok := s.with(t, wire.CapRollout, n, mode)
 		if !ok {
 			p.refused(p.ask(message{"t": "rollout", "eid": 1, "name": "random", "steps": 1}), p.id, wire.IsReserved)
 			return
@@ -32,7 +32,7 @@ func (s *suite) checkRollout(t *testing.T) {
 		p.refused(roll(message{"name": "no such baseline", "steps": 1}), p.id, wire.UnknownBaseline)
 		p.refused(roll(message{"steps": 1}), p.id, wire.BadField)
 
-		q, other, _ := s.with(t, wire.CapBaseline, n, mode, limit)
+		q, other, _ := s.with(t, wire.CapBaseline, n, mode)
 		qid := eidOf(other)
 		q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 5}), "reset.ok")
 		names := baselines(made)
@@ -58,7 +58,7 @@ func (s *suite) checkRollout(t *testing.T) {
 			t.Errorf("a rollout of 2 episodes: %v", got)
 		}
 	}
-	p, made, _ := s.with(t, wire.CapRollout, 1, "DISABLED", limit)
+	p, made, _ := s.with(t, wire.CapRollout, 1, "DISABLED")
 	eid := eidOf(made)
 	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
 	got := p.ask(message{"t": "rollout", "eid": eid, "name": "random", "steps": 10 * limit})

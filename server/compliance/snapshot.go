@@ -12,7 +12,7 @@ import (
 // cannot copy, or cannot copy this environment.
 func (s *suite) copier(t *testing.T, n int, mode string) (p *peer, eid uint64, ok bool) {
 	t.Helper()
-	p, made, ok := s.with(t, wire.CapSnapshot, n, mode, limit)
+	p, made, ok := s.with(t, wire.CapSnapshot, n, mode)
 	if !ok {
 		p.refused(p.ask(message{"t": "snapshot", "eid": 1}), p.id, wire.IsReserved)
 		return nil, 0, false

@@ -11,7 +11,7 @@ import (
 func (s *suite) checkState(t *testing.T) {
 	const n = 2
 	for _, mode := range []string{"NEXT_STEP", "SAME_STEP"} {
-		p, _, ok := s.with(t, wire.CapState, 1, mode, limit)
+		p, _, ok := s.with(t, wire.CapState, 1, mode)
 		if !ok {
 			p.refused(p.ask(message{"t": "state", "eid": 1}), p.id, wire.UnknownMessage)
 			p.refused(p.ask(message{"t": "load", "eid": 1, "state": []byte{0}}), p.id, wire.UnknownMessage)
@@ -35,7 +35,7 @@ func (s *suite) checkState(t *testing.T) {
 		if first == nil {
 			return
 		}
-		q, _, _ := s.with(t, wire.CapState, 1, mode, limit)
+		q, _, _ := s.with(t, wire.CapState, 1, mode)
 		second := portable(q)
 		p.want(first("reset", message{"seed": 9}), "reset.ok")
 		p.want(first("step", message{"a": int64s(0, 0)}), "step.ok")

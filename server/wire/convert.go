@@ -112,9 +112,9 @@ func getInts(dst []float32, a *Array) bool {
 	return true
 }
 
-// getFloat64s is getFloat32s for the dtypes of info columns and rewards; element i goes to
+// getFloat64s converts the elements of a, of a dtype of info columns or rewards, to float64; element i goes to
 // dst[i*stride].
-func getFloat64s(dst []float64, stride int, a *Array) bool {
+func getFloat64s(dst []float64, stride int, a *Array) {
 	b := a.Data
 	for i := range a.Len() {
 		switch a.DType {
@@ -124,9 +124,6 @@ func getFloat64s(dst []float64, stride int, a *Array) bool {
 			dst[i*stride] = float64(int64(binary.LittleEndian.Uint64(b[8*i:])))
 		case Bool:
 			dst[i*stride] = float64(b[i])
-		default:
-			return false
 		}
 	}
-	return true
 }

@@ -24,7 +24,7 @@ func busy(p *probe) {
 	if s == nil {
 		return
 	}
-	w := p.watch(s.ws, "")
+	w := p.watch(s.ws)
 	idle := s.sample()
 	ctx, stop := context.WithTimeout(p.ctx, lasts)
 	defer stop()

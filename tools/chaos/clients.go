@@ -72,7 +72,7 @@ func clientKilled(p *probe) {
 	if s == nil {
 		return
 	}
-	w := p.watch(s.ws, "")
+	w := p.watch(s.ws)
 	kills := p.pick(10, 50)
 	for range kills {
 		c := clientCommand("client", s.ws)

@@ -63,12 +63,12 @@ func (p *probe) readable(dir string) (n int) {
 }
 
 // run runs the trainer until it ends or stop is closed, and in the latter case kills it and returns killed.
-func (p *probe) run(stop <-chan struct{}, args ...string) (killed bool, out []byte, err error) {
+func (p *probe) run(stop <-chan struct{}, args ...string) (killed bool, err error) {
 	cmd := exec.Command(p.trainer, args...)
-	var log, text tail
-	cmd.Stderr, cmd.Stdout = &log, &text
+	var log tail
+	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
-		return false, nil, err
+		return false, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -77,18 +77,18 @@ func (p *probe) run(stop <-chan struct{}, args ...string) (killed bool, out []by
 	case <-stop:
 		_ = cmd.Process.Signal(syscall.SIGKILL) // it may have ended
 		<-ended
-		return true, nil, nil
+		return true, nil
 	case <-p.ctx.Done():
 		_ = cmd.Process.Signal(syscall.SIGKILL)
 		<-ended
-		return false, nil, p.ctx.Err()
+		return false, p.ctx.Err()
 	case <-time.After(10 * time.Minute):
 		_ = cmd.Process.Signal(syscall.SIGKILL)
 		<-ended
-		return false, nil, errors.New("ten minutes have passed")
+		return false, errors.New("ten minutes have passed")
 	}
 	if err != nil {
 		err = errors.Join(err, errors.New(log.String()))
 	}
-	return false, []byte(text.String()), err
+	return false, err
 }

@@ -23,7 +23,7 @@ func fuzz(p *probe) {
 	if s == nil {
 		return
 	}
-	w := p.watch(s.ws, "")
+	w := p.watch(s.ws)
 	var sent, granted, sessions atomic.Int64
 	var all sync.WaitGroup
 	begin := time.Now()

@@ -26,7 +26,7 @@ func httpRequests(p *probe) {
 	if s == nil {
 		return
 	}
-	w := p.watch(s.ws, "")
+	w := p.watch(s.ws)
 	time.Sleep(300 * time.Millisecond)
 	before := s.status("VmHWM")
 	bodies := map[string]string{
@@ -109,7 +109,7 @@ func badFiles(p *probe) {
 	if s == nil {
 		return
 	}
-	w := p.watch(s.ws, "")
+	w := p.watch(s.ws)
 	c, err := open(s.unix)
 	if p.failOn(err, "open") {
 		return

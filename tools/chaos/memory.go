@@ -106,7 +106,7 @@ func memory(p *probe) {
 		}
 	}
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(hostile), func(i, j int) { hostile[i], hostile[j] = hostile[j], hostile[i] })
-	w := p.watch(s.ws, "")
+	w := p.watch(s.ws)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	resets, refused, late, broken, next := 0, 0, 0, 0, 0

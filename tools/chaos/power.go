@@ -72,7 +72,7 @@ func (p *probe) lose(j job, loss powerfs.Loss, most int) bool {
 		p.skipped = "needs root and /dev/fuse: " + err.Error()
 		return false
 	}
-	_, _, err = p.run(nil, j.begin(at)...)
+	_, err = p.run(nil, j.begin(at)...)
 	var want []byte
 	if err == nil {
 		want, err = j.result(at)
@@ -99,7 +99,7 @@ func (p *probe) lose(j job, loss powerfs.Loss, most int) bool {
 			}
 			args = j.begin(at)
 		}
-		killed, _, err := p.run(f.Failed(), args...)
+		killed, err := p.run(f.Failed(), args...)
 		if ended(f.Failed()) { // the program may have ended first, with an error
 			killed, err = true, nil
 		}
@@ -122,7 +122,7 @@ func (p *probe) lose(j job, loss powerfs.Loss, most int) bool {
 		if p.failOn(f.Image(left, loss), what) {
 			return true
 		}
-		p.survived(what, left, f.Synced(j.kept), j.kept)
+		p.survived(what, left, f.Synced(j.kept))
 	}
 	p.figure("%s: %d losses among %d changes (%d before there was anything to resume), the undisturbed result", what, losses, changes, anew)
 	return true
@@ -139,7 +139,7 @@ func ended(c <-chan struct{}) bool {
 }
 
 // survived checks that the synced files exist.
-func (p *probe) survived(what, left string, synced []string, pattern string) {
+func (p *probe) survived(what, left string, synced []string) {
 	found := map[string]bool{}
 	err := filepath.WalkDir(left, func(path string, _ os.DirEntry, err error) error {
 		found[filepath.Base(path)] = true

@@ -49,7 +49,7 @@ func besideRollouts(p *probe) float64 {
 		})
 	}
 	ready.Wait()
-	w := p.watch(s.ws, "")
+	w := p.watch(s.ws)
 	<-ctx.Done()
 	p99 := w.join(p)
 	all.Wait()

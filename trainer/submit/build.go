@@ -61,7 +61,7 @@ func Build(w *Workload, t Training) (*Manifests, error) {
 	m := &Manifests{}
 	if w.Volume.Claim == "" {
 		m.Claim = &corev1.PersistentVolumeClaim{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: b.meta(b.claim(), ""),
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: b.meta(b.claim()),
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: w.Volume.StorageClassName,
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *w.Volume.Size}},
@@ -69,10 +69,10 @@ func Build(w *Workload, t Training) (*Manifests, error) {
 		}
 	}
 	if len(t.Files) > 0 {
-		m.Files = &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: b.meta(b.files(), ""), BinaryData: t.Files}
+		m.Files = &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: b.meta(b.files()), BinaryData: t.Files}
 	}
 	if *w.Servers > 0 {
-		m.Token = &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: b.meta(b.token(), ""), Type: corev1.SecretTypeOpaque}
+		m.Token = &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: b.meta(b.token()), Type: corev1.SecretTypeOpaque}
 	}
 	if w.Kind == KindJob {
 		m.Job = b.job()
@@ -107,13 +107,13 @@ func (b builder) labels(role string) map[string]string {
 	return l
 }
 
-func (b builder) meta(name, role string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: b.Namespace, Labels: b.labels(role)}
+func (b builder) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: b.Namespace, Labels: b.labels("")}
 }
 
 // queued returns the metadata of the workload, and whether to create it suspended for Kueue.
 func (b builder) queued() (metav1.ObjectMeta, *bool) {
-	meta := b.meta(b.Name, "")
+	meta := b.meta(b.Name)
 	if b.Queue == "" {
 		return meta, nil
 	}

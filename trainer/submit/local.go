@@ -180,7 +180,7 @@ func (r *localRun) prepare(m *Manifests, dir string) (roles []*roleState, err er
 		role := &roleState{ReplicatedJob: job}
 		for i := range *job.Template.Spec.Completions {
 			p := &localPod{
-				name: fmt.Sprintf("%s-%s-0-%d", set.Name, job.Name, i), role: job.Name, spec: &job.Template.Spec.Template.Spec,
+				name: fmt.Sprintf("%s-%s-0-%d", set.Name, job.Name, i), spec: &job.Template.Spec.Template.Spec,
 				ready: make(chan struct{}), ended: make(chan struct{}),
 			}
 			for _, port := range p.spec.Containers[0].Ports {

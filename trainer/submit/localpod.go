@@ -27,13 +27,13 @@ const (
 
 // localPod is a pod and its replacements.
 type localPod struct {
-	name, role string
-	spec       *corev1.PodSpec
-	address    string // address of its port
-	started    bool
-	ready      chan struct{} // closed when its probe first succeeds
-	ended      chan struct{} // closed when it has ended for good
-	err        error         // why it failed; read after ended
+	name    string
+	spec    *corev1.PodSpec
+	address string // address of its port
+	started bool
+	ready   chan struct{} // closed when its probe first succeeds
+	ended   chan struct{} // closed when it has ended for good
+	err     error         // why it failed; read after ended
 
 	readyOnce sync.Once
 }

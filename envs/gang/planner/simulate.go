@@ -15,11 +15,10 @@ type Run struct {
 
 // Step is one superstep of a Run.
 type Step struct {
-	T          int      // step of the trace
-	Window     int      // the planner's answer: 0 for keep, a window, or Custom
-	Levels     []uint16 // in force
-	Duration   float64  // seconds, true
-	Bottleneck int      // slowest task
+	T        int      // step of the trace
+	Window   int      // the planner's answer: 0 for keep, a window, or Custom
+	Levels   []uint16 // in force
+	Duration float64  // seconds, true
 }
 
 // Simulate plays an episode with a planner that was made for it. Every task starts at
@@ -38,10 +37,10 @@ func Simulate(in *Instance, p Planner, ep Episode, record bool) (Run, error) {
 				run.Checkpoints++
 			}
 		}
-		duration, bottleneck := in.Execute(t, levels)
+		duration, _ := in.Execute(t, levels)
 		run.Duration += duration
 		if record {
-			run.Steps = append(run.Steps, Step{t, window, slices.Clone(levels), duration, bottleneck})
+			run.Steps = append(run.Steps, Step{t, window, slices.Clone(levels), duration})
 		}
 	}
 	run.Total = run.Duration + ep.Penalty*float64(run.Checkpoints)

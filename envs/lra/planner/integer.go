@@ -22,7 +22,6 @@ type Bound struct {
 	Value float64              // no placement has more
 	Apps  [lra.NumApps]float64 // duals: what another container of each application would add
 	Nodes []float64            // duals: what another empty node of each class would add
-	Pivot int                  // steps of the simplex method
 }
 
 // SolveOptions are the options of [Problem.Solve]. Zero selects the default.
@@ -40,8 +39,6 @@ type Solution struct {
 	Placement Placement
 	Value     float64
 	Bound     float64 // no placement has more
-	Nodes     int     // of branch and bound
-	Columns   int     // that remain after the root
 }
 
 // program is a problem as an integer program: how many nodes of each class are in each state.
@@ -110,7 +107,7 @@ func (p *Problem) Bound(ctx context.Context) (Bound, error) {
 		return Bound{}, err
 	}
 	pi := g.Duals()
-	return Bound{Value: g.Objective(), Apps: [lra.NumApps]float64(pi[:lra.NumApps]), Nodes: slices.Clone(pi[lra.NumApps:]), Pivot: g.Pivots()}, nil
+	return Bound{Value: g.Objective(), Apps: [lra.NumApps]float64(pi[:lra.NumApps]), Nodes: slices.Clone(pi[lra.NumApps:])}, nil
 }
 
 // Duals returns the duals of the linear relaxation as prices of the applications.
@@ -175,7 +172,7 @@ func (p *Problem) Solve(ctx context.Context, opts SolveOptions) (*Solution, erro
 	if b.x == nil {
 		return nil, fmt.Errorf("lra: no placement found within %d nodes of branch and bound", r.Nodes)
 	}
-	return &Solution{Placement: b.x, Value: r.Value, Bound: r.Bound, Nodes: r.Nodes, Columns: r.Columns}, nil
+	return &Solution{Placement: b.x, Value: r.Value, Bound: r.Bound}, nil
 }
 
 // best is the best known placement.

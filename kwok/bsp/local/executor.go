@@ -111,15 +111,15 @@ func (c *crew) ready() error {
 
 // destroy ends the process of a task and removes its group.
 func (c *crew) destroy(k int) error {
-	var errs []error
 	if m := c.members[k]; m != nil {
-		errs = append(errs, m.kill())
+		m.kill()
 	}
-	if g := c.groups[k]; g != nil {
-		errs = append(errs, g.Close())
-	}
+	g := c.groups[k]
 	c.members[k], c.groups[k] = nil, nil
-	return errors.Join(errs...)
+	if g != nil {
+		return g.Close()
+	}
+	return nil
 }
 
 // Replan implements [bsp.Crew].

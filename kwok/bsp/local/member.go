@@ -48,7 +48,8 @@ func startMember(path string, w bsp.Work, temp string, g Group) (*member, error)
 	err = g.Add(m.cmd.Process.Pid)
 	go m.wait(w.Task, g)
 	if err != nil {
-		return nil, errors.Join(err, m.kill())
+		m.kill()
+		return nil, err
 	}
 	return m, nil
 }
@@ -78,13 +79,12 @@ func (m *member) work(ops int64) error {
 }
 
 // kill ends the process and its children.
-func (m *member) kill() error {
+func (m *member) kill() {
 	select {
 	case <-m.ended:
-		return nil
+		return
 	default:
 	}
 	_ = procgroup.Kill(m.cmd) // it may have ended
 	<-m.ended
-	return nil
 }

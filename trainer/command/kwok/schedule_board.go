@@ -43,7 +43,6 @@ type liveCluster struct {
 	schedulers []string // schedulers whose decisions are shown; empty: all
 	shadow     bool     // the policy binds no pods
 	args       live.Args
-	selector   labels.Selector
 
 	mu        sync.Mutex
 	nodes     []*corev1.Node // by name
@@ -77,7 +76,7 @@ var standardScores = live.Args{Baseline: "KubeDefault", Env: live.DefaultEnv}
 // newLiveCluster opens the policy a second time, apart from the scheduler's own.
 func newLiveCluster(schedulers []string, args live.Args, selector labels.Selector) (*liveCluster, error) {
 	w := &liveCluster{
-		schedulers: schedulers, args: args, selector: selector, on: map[string]map[types.UID]*corev1.Pod{}, changes: map[string]int64{},
+		schedulers: schedulers, args: args, on: map[string]map[types.UID]*corev1.Pod{}, changes: map[string]int64{},
 		pending: map[types.UID]*corev1.Pod{}, mirror: mirror.New(selector), viewers: map[int]func(){},
 		baselines: map[string]*live.Policy{}, wanted: map[string]bool{},
 	}
