@@ -1,6 +1,7 @@
 """RLlib's env runner beside the client itself, over the same wire: environment steps per second.
 
-Four loops take turns, on vectors at one server:
+Four loops take turns, on vectors at one server, all by the same wire: a unix socket with shared memory, as with the
+package's own server, or WebSocket:
 
 - direct: `VectorEnv.step` with actions drawn beforehand, one call after the other; observations are kept for a round,
   as RLlib keeps them in its episodes
@@ -56,15 +57,17 @@ def main() -> None:
     parser.add_argument("--envs", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--calls", type=int, default=100, help="of step, in each turn")
+    parser.add_argument("--wire", choices=("unix", "ws"), default="unix", help="of all loops")
     args = parser.parse_args()
     n = args.envs
     with Server(args=["--listen", "127.0.0.1:0"]) as server:
-        config = configure(PPOConfig(), args.env, num_env_runners=0, num_envs=n, masks=True, url=server.ws_url)
+        url = server.url if args.wire == "unix" else server.ws_url
+        config = configure(PPOConfig(), args.env, num_env_runners=0, num_envs=n, masks=True, url=url)
         runner = SingleAgentEnvRunner(config=config)
         timed = runner.env.step = Timed(runner.env.step)
         rates: dict[str, list[float]] = {name: [] for name in LOOPS}
         cpu: dict[str, list[float]] = {name: [] for name in rates}
-        with VectorEnv(args.env, n, url=server.ws_url) as envs:
+        with VectorEnv(args.env, n, url=url) as envs:
             envs.reset(seed=0)
             direct, between = Timed(envs.step), Timed(envs.step)
             actions = [np.asarray(envs.action_space.sample()) for _ in range(args.calls)]
@@ -88,7 +91,7 @@ def main() -> None:
                 rates[LOOPS[-1]].append(n * timed.calls / whole)
                 cpu[LOOPS[-1]].append(spent / timed.calls)
         runner.stop()
-    print(f"{args.env}, {n} environments\n")
+    print(f"{args.env}, {n} environments, {args.wire}\n")
     print("| | steps/s, median | to direct | to direct, other work between | CPU of the client, µs a call |")
     print("|---|--:|--:|--:|--:|")
     for name, values in rates.items():
