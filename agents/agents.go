@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
 )
 
 // A Policy chooses actions.
@@ -68,6 +69,18 @@ type Learner interface {
 	// Both are called between an Update that returned metrics and the next Act.
 	Save(w io.Writer) error
 	Load(r io.Reader) error
+}
+
+// A NetworkBuilder makes a network with fresh parameters.
+type NetworkBuilder = func(models.Spec) (models.Network, error)
+
+// Given returns a NetworkBuilder that returns the given networks one after another, whatever the spec.
+func Given(nets ...models.Network) NetworkBuilder {
+	return func(models.Spec) (models.Network, error) {
+		net := nets[0]
+		nets = nets[1:]
+		return net, nil
+	}
 }
 
 // Metrics are numbers to log, with Stable-Baselines3's names.

@@ -105,11 +105,7 @@ func recurrent(t *testing.T, policy string, steps int) func(env agents.EnvInfo, 
 		cfg := ppo.RecurrentDefaults()
 		cfg.NSteps, cfg.BatchSize, cfg.LSTMHiddenSize, cfg.NetArch, cfg.TotalTimesteps = 32, 128, 16, []int{16}, steps
 		cfg.Policy = policy
-		spec, err := ppo.RecurrentNetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return ppo.NewRecurrent(cfg, env, agentstest.Network(t, spec, seed), seed)
+		return ppo.NewRecurrent(cfg, env, agentstest.Networks(t, seed), seed)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/space"
-	"github.com/kubernasium/kubernasium/models"
 )
 
 // build makes a learner of a policy for n environments.
@@ -28,11 +27,7 @@ var builders = map[string]build{
 			cfg := ppo.Defaults()
 			cfg.NSteps, cfg.BatchSize, cfg.Gamma, cfg.LearningRate, cfg.TotalTimesteps = 32, 64, 0, agents.Constant(3e-3), steps
 			cfg.Policy, cfg.NetArch = policy, []int{32}
-			spec, err := ppo.NetworkSpec(cfg, env.Obs, env.Act)
-			if err != nil {
-				return nil, err
-			}
-			return ppo.New(cfg, env, agentstest.Network(t, spec, seed), seed)
+			return ppo.New(cfg, env, agentstest.Networks(t, seed), seed)
 		}
 	},
 	"a2c": func(t *testing.T, policy string, steps int) func(agents.EnvInfo, uint64) (agentstest.Learner, error) {
@@ -40,11 +35,7 @@ var builders = map[string]build{
 			cfg := a2c.Defaults()
 			cfg.NSteps, cfg.Gamma, cfg.LearningRate, cfg.TotalTimesteps = 8, 0, agents.Constant(3e-3), steps
 			cfg.Policy, cfg.NetArch, cfg.NormalizeAdvantage = policy, []int{32}, true
-			spec, err := a2c.NetworkSpec(cfg, env.Obs, env.Act)
-			if err != nil {
-				return nil, err
-			}
-			return a2c.New(cfg, env, agentstest.Network(t, spec, seed), seed)
+			return a2c.New(cfg, env, agentstest.Networks(t, seed), seed)
 		}
 	},
 	"reinforce": func(t *testing.T, policy string, steps int) func(agents.EnvInfo, uint64) (agentstest.Learner, error) {
@@ -52,11 +43,7 @@ var builders = map[string]build{
 			cfg := reinforce.Defaults()
 			cfg.NEpisodes, cfg.Gamma, cfg.TotalTimesteps = 8, 0, steps
 			cfg.Policy, cfg.NetArch = policy, []int{32}
-			spec, err := reinforce.NetworkSpec(cfg, env.Obs, env.Act)
-			if err != nil {
-				return nil, err
-			}
-			return reinforce.New(cfg, env, agentstest.Network(t, spec, seed), seed)
+			return reinforce.New(cfg, env, agentstest.Networks(t, seed), seed)
 		}
 	},
 	"dqn": func(t *testing.T, policy string, steps int) func(agents.EnvInfo, uint64) (agentstest.Learner, error) {
@@ -65,13 +52,7 @@ var builders = map[string]build{
 			cfg.BufferSize, cfg.BatchSize, cfg.TrainFreq, cfg.GradientSteps = 10_000, 64, 1, 1
 			cfg.LearningRate, cfg.Gamma, cfg.TargetUpdateInterval, cfg.TotalTimesteps = agents.Constant(3e-3), 0, 100, steps
 			cfg.Policy, cfg.NetArch, cfg.Dueling, cfg.DoubleQ = policy, []int{32}, true, true
-			return dqn.New(cfg, env, func() (models.Network, error) {
-				spec, err := dqn.NetworkSpec(cfg, env.Obs, env.Act)
-				if err != nil {
-					return nil, err
-				}
-				return agentstest.Network(t, spec, seed), nil
-			}, seed)
+			return dqn.New(cfg, env, agentstest.Networks(t, seed), seed)
 		}
 	},
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // newRun returns a learner in n environments.
-var newRun = agentstest.Algorithm[a2c.Config, *a2c.Learner]{NetworkSpec: a2c.NetworkSpec, New: a2c.New}.NewRun
+var newRun = agentstest.Algorithm[a2c.Config, *a2c.Learner](a2c.New).NewRun
 
 func quick() a2c.Config {
 	cfg := a2c.Defaults()

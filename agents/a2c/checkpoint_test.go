@@ -14,7 +14,7 @@ import (
 func TestWorkersGiveEqualCheckpoints(t *testing.T) {
 	cfg := tiny()
 	cfg.NSteps, cfg.NetArch, cfg.EntCoef = 16, []int{64, 64}, 0.01
-	algorithm := agentstest.Algorithm[a2c.Config, *a2c.Learner]{NetworkSpec: a2c.NetworkSpec, New: a2c.New}
+	algorithm := agentstest.Algorithm[a2c.Config, *a2c.Learner](a2c.New)
 	algorithm.WorkersAgree(t, envcheck.Identity(5), 40, cfg, 3*40*16)
 }
 

@@ -14,7 +14,7 @@ func TestConfigIsValidated(t *testing.T) {
 	cfg.TotalTimesteps = 1
 	env := agents.EnvInfo{Obs: space.NewBox(0, 1, 1), Act: space.Discrete{N: 2}, NumEnvs: 1}
 	agentstest.CheckConfigs(t, cfg, func(cfg Config) error {
-		_, err := New(cfg, env, agentstest.NewStub(2, even), 1)
+		_, err := New(cfg, env, agents.Given(agentstest.NewStub(2, even)), 1)
 		return err
 	}, func(c *Config) { c.Gamma, c.GAELambda, c.VfCoef, c.NSteps = 1, 0, 0, 1 }, map[string]func(*Config){
 		"a2c: learning_rate is NaN, want above 0":                                               func(c *Config) { c.LearningRate.Initial = math.NaN() },

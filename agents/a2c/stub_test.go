@@ -11,7 +11,7 @@ func small(steps int) Config {
 	return cfg
 }
 
-var algorithm = agentstest.Algorithm[Config, *Learner]{NetworkSpec: NetworkSpec, New: New}
+var algorithm = agentstest.Algorithm[Config, *Learner](New)
 
 // stubLearner returns a learner of n environments with observations of one number.
 var stubLearner = algorithm.NewStub

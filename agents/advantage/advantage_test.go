@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/agents/trained"
 	"github.com/kubernasium/kubernasium/envs"
@@ -112,7 +113,7 @@ func TestSavedPolicy(t *testing.T) {
 	}
 	cfg := ppo.Defaults()
 	cfg.Network, cfg.TotalTimesteps = network, 1
-	learner, err := ppo.New(cfg, info, policy, 0)
+	learner, err := ppo.New(cfg, info, agents.Given(policy), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
-	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
 )
@@ -51,33 +50,30 @@ func NewRun[L Learner](t *testing.T, spec *envs.Spec, n int, seed uint64, build 
 	return &Run[L]{T: t, Vec: v, L: l, Batch: b, Actions: make([]float32, n*act.Size())}
 }
 
-// An Algorithm makes networks and learners from a configuration.
-type Algorithm[C any, L Learner] struct {
-	NetworkSpec func(cfg C, obs, act space.Space) (models.Spec, error)
-	New         func(cfg C, env agents.EnvInfo, net models.Network, seed uint64) (L, error)
-}
+// An Algorithm makes a learner from a configuration.
+type Algorithm[C any, L Learner] func(cfg C, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (L, error)
 
 // NewRun makes n environments, a network and a learner in them, all from seed.
 func (a Algorithm[C, L]) NewRun(t *testing.T, spec *envs.Spec, n int, cfg C, seed uint64) *Run[L] {
 	t.Helper()
 	return NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (L, error) {
-		spec, err := a.NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			var none L
-			return none, err
-		}
-		return a.New(cfg, env, Network(t, spec, seed), seed)
+		return a(cfg, env, Networks(t, seed), seed)
 	})
 }
 
 // NewStub returns a learner of n environments of Env with the network net.
 func (a Algorithm[C, L]) NewStub(t *testing.T, cfg C, net *Stub, n int) L {
 	t.Helper()
-	l, err := a.New(cfg, Env(net.Actions, n), net, 1)
+	l, err := a(cfg, Env(net.Actions, n), agents.Given(net), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// Networks returns a builder of networks, each with weights drawn from seed.
+func Networks(t *testing.T, seed uint64) agents.NetworkBuilder {
+	return func(spec models.Spec) (models.Network, error) { return Network(t, spec, seed), nil }
 }
 
 // Network returns a network with weights drawn from seed. The test closes it when it ends.

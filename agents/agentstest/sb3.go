@@ -76,18 +76,15 @@ func Flat(params []models.Param) (values []float32) {
 // starts with SetSine.
 func SB3Learner[C any, L Learner, N engine](t *testing.T, a Algorithm[C, L], cfg C, newNetwork func(models.Spec, *rand.Rand) (N, error)) L {
 	t.Helper()
-	env := SB3Env(2)
-	spec, err := a.NetworkSpec(cfg, env.Obs, env.Act)
-	if err != nil {
-		t.Fatal(err)
-	}
-	net, err := newNetwork(spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { net.Close() })
-	SetSine(net.Params(), 0)
-	l, err := a.New(cfg, env, net, 1)
+	l, err := a(cfg, SB3Env(2), func(spec models.Spec) (models.Network, error) {
+		net, err := newNetwork(spec, nil)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { net.Close() })
+		SetSine(net.Params(), 0)
+		return net, nil
+	}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
+	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
@@ -21,16 +22,13 @@ func (a Algorithm[C, L]) WorkersAgree(t *testing.T, spec *envs.Spec, n int, cfg 
 		awake   bool
 	}{{1, false}, {2, false}, {2, true}, {3, true}, {8, true}} {
 		var net *fused.Network
-		r := NewRun(t, spec, n, 3, func(env agents.EnvInfo, seed uint64) (l L, err error) {
-			s, err := a.NetworkSpec(cfg, env.Obs, env.Act)
-			if err != nil {
-				return l, err
-			}
-			if net, err = fused.New(s, rand.New(pcg.New(seed))); err != nil {
-				return l, err
-			}
-			net.SetWorkers(tc.workers)
-			return a.New(cfg, env, net, seed)
+		r := NewRun(t, spec, n, 3, func(env agents.EnvInfo, seed uint64) (L, error) {
+			return a(cfg, env, func(spec models.Spec) (_ models.Network, err error) {
+				if net, err = fused.New(spec, rand.New(pcg.New(seed))); err == nil {
+					net.SetWorkers(tc.workers)
+				}
+				return net, err
+			}, seed)
 		})
 		if tc.awake {
 			r.Vec.Share(net.Team())

@@ -18,24 +18,23 @@ import (
 	"github.com/kubernasium/kubernasium/agents/reinforce"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 )
 
 // All lists the algorithms in the order in which messages and documents name them.
 var All = []Algorithm{
-	onPolicy(ppo.Algo, ppo.Defaults, ppo.NetworkSpec, ppo.New),
-	onPolicy(a2c.Algo, a2c.Defaults, a2c.NetworkSpec, a2c.New),
-	offPolicy(dqn.Algo, dqn.Defaults, dqn.NetworkSpec, dqn.New, dqn.NewPolicy),
-	onPolicy(reinforce.Algo, reinforce.Defaults, reinforce.NetworkSpec, reinforce.New),
-	onPolicy(ppo.RecurrentAlgo, ppo.RecurrentDefaults, ppo.RecurrentNetworkSpec, ppo.NewRecurrent),
+	entry(ppo.Algo, ppo.Defaults, ppo.New, onpolicy.NewPolicy),
+	entry(a2c.Algo, a2c.Defaults, a2c.New, onpolicy.NewPolicy),
+	offPolicy(dqn.Algo, dqn.Defaults, dqn.New, dqn.NewPolicy),
+	entry(reinforce.Algo, reinforce.Defaults, reinforce.New, onpolicy.NewPolicy),
+	entry(ppo.RecurrentAlgo, ppo.RecurrentDefaults, ppo.NewRecurrent, onpolicy.NewPolicy),
 }
 
 // Offline lists the algorithms that learn from recorded transitions alone. Their timesteps are gradient
 // steps.
 var Offline = []Algorithm{
-	offlinePolicy(bc.Algo, bc.Defaults, bc.NetworkSpec, bc.New),
-	offlineValues(cql.Algo, cql.Defaults, cql.NetworkSpec, cql.New),
+	offline(bc.Algo, bc.Defaults, bc.New, bc.NewPolicy),
+	offline(cql.Algo, cql.Defaults, cql.New, cql.NewPolicy),
 }
 
 // An Algorithm makes learners and reads the models that they save.
@@ -52,7 +51,7 @@ type Algorithm struct {
 	// timesteps environment steps. It makes its networks with newNetwork; the caller closes them.
 	// All random numbers come from seed, except the networks' first parameters. New does not change
 	// the hyperparameters.
-	New func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error)
+	New func(c Config, timesteps int, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (Learner, error)
 
 	// NewPolicy returns the greedy policy of a checkpoint, whose parameters net holds. The error
 	// wraps [models.ErrMismatch].
@@ -78,9 +77,6 @@ type OffPolicyConfig interface {
 	// environment steps before learning begins with an empty buffer.
 	ReplayCheckpoints() (held bool, learningStarts int)
 }
-
-// NetworkBuilder makes a network with fresh parameters.
-type NetworkBuilder = func(models.Spec) (models.Network, error)
 
 // A Learner counts its timesteps. The learners of All implement [imitation.Learner], too.
 type Learner interface {
@@ -160,76 +156,39 @@ type offPolicyPointer[C any] interface {
 	OffPolicyConfig
 }
 
-// onPolicy describes an algorithm with one network for policy and value.
-func onPolicy[C any, P pointer[C], L Learner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
-	newLearner func(c C, env agents.EnvInfo, net models.Network, seed uint64) (L, error)) Algorithm {
+// entry describes an algorithm whose models newPolicy reads.
+func entry[C any, P pointer[C], L Learner](name string, defaults func() C,
+	newLearner func(c C, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (L, error),
+	newPolicy func(net models.Network, f models.File) (agents.Policy, error)) Algorithm {
 	return Algorithm{
 		Name:     name,
 		Defaults: func() Config { c := defaults(); return P(&c) },
-		New: func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error) {
+		New: func(c Config, timesteps int, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (Learner, error) {
 			cfg := *c.(P)
 			P(&cfg).SetTotalTimesteps(timesteps)
-			spec, err := networkSpec(cfg, env.Obs, env.Act)
-			if err != nil {
-				return nil, err
-			}
-			net, err := newNetwork(spec)
-			if err != nil {
-				return nil, err
-			}
-			return newLearner(cfg, env, net, seed)
+			return newLearner(cfg, env, newNetwork, seed)
 		},
-		NewPolicy: onpolicy.NewPolicy,
-	}
-}
-
-// offPolicy describes an algorithm with a target network beside the one that learns.
-func offPolicy[C any, P offPolicyPointer[C], L OffPolicyLearner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
-	newLearner func(c C, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (L, error),
-	newPolicy func(net models.Network, f models.File) (agents.Policy, error)) Algorithm {
-	return Algorithm{
-		Name: name, OffPolicy: true,
-		Defaults:  func() Config { c := defaults(); return P(&c) },
-		New:       withTarget[C, P](networkSpec, newLearner),
 		NewPolicy: newPolicy,
 	}
 }
 
-// withTarget returns the New of an algorithm that makes two networks.
-func withTarget[C any, P pointer[C], L Learner](networkSpec func(c C, obs, act space.Space) (models.Spec, error),
-	newLearner func(c C, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (L, error),
-) func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error) {
-	return func(c Config, timesteps int, env agents.EnvInfo, newNetwork NetworkBuilder, seed uint64) (Learner, error) {
-		cfg := *c.(P)
-		P(&cfg).SetTotalTimesteps(timesteps)
-		return newLearner(cfg, env, func() (models.Network, error) {
-			spec, err := networkSpec(cfg, env.Obs, env.Act)
-			if err != nil {
-				return nil, err
-			}
-			return newNetwork(spec)
-		}, seed)
-	}
+// offPolicy describes an algorithm with a replay buffer.
+func offPolicy[C any, P offPolicyPointer[C], L OffPolicyLearner](name string, defaults func() C,
+	newLearner func(c C, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (L, error),
+	newPolicy func(net models.Network, f models.File) (agents.Policy, error)) Algorithm {
+	a := entry[C, P](name, defaults, newLearner, newPolicy)
+	a.OffPolicy = true
+	return a
+}
+
+// offline describes an algorithm that learns from recorded transitions alone.
+func offline[C any, P pointer[C], L RecordedLearner](name string, defaults func() C,
+	newLearner func(c C, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (L, error),
+	newPolicy func(net models.Network, f models.File) (agents.Policy, error)) Algorithm {
+	a := entry[C, P](name, defaults, newLearner, newPolicy)
+	a.Offline, a.Timesteps = true, offlineTimesteps
+	return a
 }
 
 // offlineTimesteps is the default number of gradient steps. d3rlpy's examples on images make ten times as many.
 const offlineTimesteps = 100_000
-
-// offlinePolicy describes an offline algorithm with one network.
-func offlinePolicy[C any, P pointer[C], L RecordedLearner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
-	newLearner func(c C, env agents.EnvInfo, net models.Network, seed uint64) (L, error)) Algorithm {
-	a := onPolicy[C, P](name, defaults, networkSpec, newLearner)
-	a.Offline, a.Timesteps, a.NewPolicy = true, offlineTimesteps, bc.NewPolicy
-	return a
-}
-
-// offlineValues describes an offline algorithm with a target network beside the one that learns.
-func offlineValues[C any, P pointer[C], L RecordedLearner](name string, defaults func() C, networkSpec func(c C, obs, act space.Space) (models.Spec, error),
-	newLearner func(c C, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (L, error)) Algorithm {
-	return Algorithm{
-		Name: name, Offline: true, Timesteps: offlineTimesteps,
-		Defaults:  func() Config { c := defaults(); return P(&c) },
-		New:       withTarget[C, P](networkSpec, newLearner),
-		NewPolicy: cql.NewPolicy,
-	}
-}

@@ -64,7 +64,7 @@ func TestEveryAlgorithm(t *testing.T) {
 			var run *agentstest.Run[Learner]
 			agentstest.CheckResume(t, func(r *agentstest.Run[Learner]) { r.Updates(3) }, func(seed uint64) *agentstest.Run[Learner] {
 				run = agentstest.NewRun(t, envcheck.Identity(5), 2, seed, func(env agents.EnvInfo, seed uint64) (Learner, error) {
-					return a.New(cfg, 4096, env, func(spec models.Spec) (models.Network, error) { return agentstest.Network(t, spec, seed), nil }, seed)
+					return a.New(cfg, 4096, env, agentstest.Networks(t, seed), seed)
 				})
 				return run
 			})
@@ -109,7 +109,7 @@ func TestEveryOfflineAlgorithm(t *testing.T) {
 		t.Run(a.Name, func(t *testing.T) {
 			spec := envcheck.Identity(5)
 			run := agentstest.NewRun(t, spec, 2, 1, func(env agents.EnvInfo, seed uint64) (Learner, error) {
-				return a.New(smallConfig(t, a), 4096, env, func(spec models.Spec) (models.Network, error) { return agentstest.Network(t, spec, seed), nil }, seed)
+				return a.New(smallConfig(t, a), 4096, env, agentstest.Networks(t, seed), seed)
 			})
 			obs, act := run.Vec.Spaces()
 			l, ok := run.L.(RecordedLearner)

@@ -24,18 +24,12 @@ import (
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "bc"
-
-// NetworkSpec returns the network of cfg, that of ppo. Its value is not trained.
-func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
-	return cfg.Network.ActorCritic(obs, act)
-}
 
 // Learner clones the policy of recorded transitions. It is not safe for concurrent use.
 type Learner struct {
@@ -50,17 +44,17 @@ type Learner struct {
 
 var _ agents.Learner = (*Learner)(nil)
 
-// New returns a learner for the environments. The network net was built from NetworkSpec; all random
-// numbers come from seed.
-func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
+// New returns a learner for the environments. Its network, made by newNetwork, is that of ppo; its value is not trained.
+// All random numbers come from seed, except the network's first parameters.
+func New(cfg Config, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (*Learner, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	spec, err := cfg.Network.ActorCritic(env.Obs, env.Act)
 	if err != nil {
 		return nil, err
 	}
-	a, err := onpolicy.NewActor(onpolicy.Settings{Algo: Algo, Config: cfg, Env: env, Spec: spec, Net: net, Seed: seed})
+	a, err := onpolicy.NewActor(onpolicy.Settings{Algo: Algo, Config: cfg, Env: env, Spec: spec, NewNetwork: newNetwork, Seed: seed})
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func TestLossByHand(t *testing.T) {
 	cfg := Defaults()
 	cfg.BatchSize, cfg.EntCoef, cfg.TotalTimesteps = 2, 0.5, 10
 	net := agentstest.NewStub(2, func([]float32, float32) []float32 { return []float32{0, float32(math.Log(3)), 7} })
-	l, err := New(cfg, agentstest.Env(2, 1), net, 1)
+	l, err := New(cfg, agentstest.Env(2, 1), agents.Given(net), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 	cfg.BatchSize, cfg.TotalTimesteps = 2, 10
 	env := agentstest.Env(2, 1)
 	env.Act = space.NewBox(-5, 5, 2)
-	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	spec, err := cfg.ActorCritic(env.Obs, env.Act)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 		}
 		return out
 	})
-	l, err := New(cfg, env, net, 1)
+	l, err := New(cfg, env, agents.Given(net), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,11 +116,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 // newLearner returns a learner with a small network.
 func newLearner(t *testing.T, cfg Config, env agents.EnvInfo, seed uint64) (*Learner, error) {
 	t.Helper()
-	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
-	if err != nil {
-		return nil, err
-	}
-	return New(cfg, env, agentstest.Network(t, spec, seed), seed)
+	return New(cfg, env, agentstest.Networks(t, seed), seed)
 }
 
 func TestOffline(t *testing.T) {

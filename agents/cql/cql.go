@@ -36,8 +36,8 @@ import (
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "cql"
 
-// NetworkSpec returns the network of cfg, that of dqn: one tower with a head of action values.
-func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
+// networkSpec returns the network of cfg, that of dqn: one tower with a head of action values.
+func (cfg *Config) networkSpec(obs, act space.Space) (models.Spec, error) {
 	n := policies.Network{Policy: cfg.Policy, NetArch: cfg.NetArch, ActivationFn: cfg.ActivationFn, LayerNorm: cfg.LayerNorm, Pool: cfg.Pool}
 	return qlearning.NetworkSpec(Algo, n, obs, act, false)
 }
@@ -62,14 +62,14 @@ type Learner struct {
 
 var _ agents.Learner = (*Learner)(nil)
 
-// New returns a learner for the environments. It takes two networks of NetworkSpec from
+// New returns a learner for the environments. It makes two networks with
 // newNetwork, the one that learns and then the target network, and gives both the same first
-// parameters [6]. All random numbers come from seed.
-func New(cfg Config, env agents.EnvInfo, newNetwork func() (models.Network, error), seed uint64) (*Learner, error) {
+// parameters [6]. All other random numbers come from seed.
+func New(cfg Config, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (*Learner, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	spec, err := cfg.networkSpec(env.Obs, env.Act)
 	if err != nil {
 		return nil, err
 	}

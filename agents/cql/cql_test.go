@@ -22,12 +22,7 @@ import (
 func stubs(t *testing.T, cfg Config, net, target *agentstest.Stub, n int) *Learner {
 	t.Helper()
 	cfg.BatchSize, cfg.TotalTimesteps = n, 100
-	nets := []models.Network{net, target}
-	l, err := New(cfg, agentstest.Env(net.Actions, 1), func() (models.Network, error) {
-		next := nets[0]
-		nets = nets[1:]
-		return next, nil
-	}, 1)
+	l, err := New(cfg, agentstest.Env(net.Actions, 1), agents.Given(net, target), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,13 +129,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 // newLearner returns a learner with a small network.
 func newLearner(t *testing.T, cfg Config, env agents.EnvInfo, seed uint64) (*Learner, error) {
 	t.Helper()
-	return New(cfg, env, func() (models.Network, error) {
-		spec, err := NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return agentstest.Network(t, spec, seed), nil
-	}, seed)
+	return New(cfg, env, agentstest.Networks(t, seed), seed)
 }
 
 func TestOffline(t *testing.T) {

@@ -21,7 +21,7 @@ func TestConfigIsValidated(t *testing.T) {
 	cfg.BufferSize = 1000
 	env := agents.EnvInfo{Obs: space.NewBox(0, 1, 1), Act: space.Discrete{N: 2}, NumEnvs: 4}
 	agentstest.CheckConfigs(t, cfg, func(cfg Config) error {
-		_, err := New(cfg, env, func() (models.Network, error) { return agentstest.NewStub(2, prefersSecond), nil }, 1)
+		_, err := New(cfg, env, agents.Given(agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond)), 1)
 		return err
 	}, func(c *Config) {
 		c.Gamma, c.ExplorationFraction, c.LearningStarts, c.GradientSteps, c.BufferSize, c.BatchSize = 1, 0, 0, -1, 4, 1
@@ -53,7 +53,7 @@ func TestNewPassesOnTheFactorysError(t *testing.T) {
 	env := agents.EnvInfo{Obs: space.NewBox(0, 1, 1), Act: space.Discrete{N: 2}, NumEnvs: 1}
 	for fails := range 2 {
 		calls := 0
-		_, err := New(small(), env, func() (models.Network, error) {
+		_, err := New(small(), env, func(models.Spec) (models.Network, error) {
 			if calls++; calls > fails {
 				return nil, broken
 			}
@@ -67,21 +67,22 @@ func TestNewPassesOnTheFactorysError(t *testing.T) {
 
 func TestOnlyDiscreteActions(t *testing.T) {
 	for _, act := range []space.Space{space.NewBox(0, 1, 2), space.MultiBinary{N: 2}, space.MultiDiscrete{NVec: []int{2}}} {
-		if _, err := NetworkSpec(Defaults(), space.NewBox(0, 1, 1), act); err == nil || !strings.Contains(err.Error(), act.Describe().Kind) {
-			t.Errorf("NetworkSpec for actions of kind %s: error %v, want one that names the kind", act.Describe().Kind, err)
+		cfg := Defaults()
+		if _, err := cfg.networkSpec(space.NewBox(0, 1, 1), act); err == nil || !strings.Contains(err.Error(), act.Describe().Kind) {
+			t.Errorf("networkSpec for actions of kind %s: error %v, want one that names the kind", act.Describe().Kind, err)
 		}
 	}
 	cfg := Defaults()
 	cfg.ActivationFn = "gelu"
-	if _, err := NetworkSpec(cfg, space.NewBox(0, 1, 1), space.Discrete{N: 2}); err == nil || !strings.Contains(err.Error(), "gelu") {
-		t.Errorf("NetworkSpec with activation_fn gelu: error %v, want one that names it", err)
+	if _, err := cfg.networkSpec(space.NewBox(0, 1, 1), space.Discrete{N: 2}); err == nil || !strings.Contains(err.Error(), "gelu") {
+		t.Errorf("networkSpec with activation_fn gelu: error %v, want one that names it", err)
 	}
 }
 
 // TestParameterNames are those of the state_dict of Stable-Baselines3's DQNPolicy.
 func TestParameterNames(t *testing.T) {
 	names := func(cfg Config) (names []string) {
-		spec, err := NetworkSpec(cfg, space.NewBox(0, 1, 3), space.Discrete{N: 2})
+		spec, err := cfg.networkSpec(space.NewBox(0, 1, 3), space.Discrete{N: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func TestReplayMemoryIsBounded(t *testing.T) {
 	cfg := Defaults()
 	cfg.TotalTimesteps = 1
 	env := agents.EnvInfo{Obs: space.NewBox(0, 1, 250_000), Act: space.Discrete{N: 4}, NumEnvs: 1}
-	_, err := New(cfg, env, func() (models.Network, error) { return agentstest.NewStub(2, prefersSecond), nil }, 1)
+	_, err := New(cfg, env, agents.Given(agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond)), 1)
 	for _, part := range []string{"buffer_size 1000000", "250000 numbers", "931.3 GiB", "at most 4 GiB", "a buffer_size of at most 4294"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Fatalf("error %v, want one with %q", err, part)

@@ -8,18 +8,13 @@ import (
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
-	"github.com/kubernasium/kubernasium/models"
 )
 
 // newRun returns a learner in n environments.
 func newRun(t *testing.T, spec *envs.Spec, n int, cfg dqn.Config, seed uint64) *agentstest.Run[*dqn.Learner] {
 	t.Helper()
 	return agentstest.NewRun(t, spec, n, seed, func(env agents.EnvInfo, seed uint64) (*dqn.Learner, error) {
-		spec, err := dqn.NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return dqn.New(cfg, env, func() (models.Network, error) { return agentstest.Network(t, spec, seed), nil }, seed)
+		return dqn.New(cfg, env, agentstest.Networks(t, seed), seed)
 	})
 }
 

@@ -151,13 +151,7 @@ func TestAgainstStableBaselines3(t *testing.T) {
 func trainLikeSB3(t *testing.T, cfg Config) sb3Case {
 	t.Helper()
 	env := agentstest.SB3Env(1)
-	l, err := New(cfg, env, func() (models.Network, error) {
-		spec, err := NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return graph.New(spec, nil)
-	}, 1)
+	l, err := New(cfg, env, func(spec models.Spec) (models.Network, error) { return graph.New(spec, nil) }, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

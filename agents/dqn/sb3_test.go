@@ -69,13 +69,7 @@ func TestWholeTrainingAgainstStableBaselines3(t *testing.T) {
 func replaySB3(t *testing.T, cfg Config, run sb3Run) {
 	n := run.NEnvs
 	env := agents.EnvInfo{ID: "classic/CartPole-v1", Obs: space.NewBox(-10, 10, 4), Act: space.Discrete{N: 2}, NumEnvs: n}
-	l, err := New(cfg, env, func() (models.Network, error) {
-		spec, err := NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return fused.New(spec, nil)
-	}, 1)
+	l, err := New(cfg, env, func(spec models.Spec) (models.Network, error) { return fused.New(spec, nil) }, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

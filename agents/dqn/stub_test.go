@@ -3,9 +3,9 @@ package dqn
 import (
 	"testing"
 
+	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/models"
 )
 
 // small returns a configuration that learns after each step from the first on.
@@ -18,12 +18,7 @@ func small() Config {
 // stubLearner returns a learner of n environments with observations of one number.
 func stubLearner(t *testing.T, cfg Config, actions, n int, net, target *agentstest.Stub) *Learner {
 	t.Helper()
-	nets := []models.Network{net, target}
-	l, err := New(cfg, agentstest.Env(actions, n), func() (models.Network, error) {
-		next := nets[0]
-		nets = nets[1:]
-		return next, nil
-	}, 1)
+	l, err := New(cfg, agentstest.Env(actions, n), agents.Given(net, target), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

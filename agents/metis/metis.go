@@ -113,9 +113,9 @@ type episode struct {
 	ret         float64
 }
 
-// New returns a learner. The network net was built from the spec of cfg.Network; demo may be nil if
+// New returns a learner. It makes a network of spec, which is that of cfg.Network, with newNetwork; demo may be nil if
 // there are no demonstrations.
-func New(cfg Config, env agents.EnvInfo, net models.Network, spec models.Spec, demo Demonstrator, seed uint64) (*Learner, error) {
+func New(cfg Config, env agents.EnvInfo, spec models.Spec, newNetwork agents.NetworkBuilder, demo Demonstrator, seed uint64) (*Learner, error) {
 	if !(cfg.LearningRate > 0) || cfg.EntCoef < 0 || cfg.Demonstrations < 0 || !(cfg.Explore > 0 && cfg.Explore <= 1) {
 		return nil, fmt.Errorf("metis: learning_rate %v, ent_coef %v, demonstrations %d, explore %v: want a rate above 0, an explore in (0, 1] and the others at least 0",
 			cfg.LearningRate, cfg.EntCoef, cfg.Demonstrations, cfg.Explore)
@@ -124,7 +124,7 @@ func New(cfg Config, env agents.EnvInfo, net models.Network, spec models.Spec, d
 		return nil, errors.New("metis: demonstrations without a demonstrator")
 	}
 	a, err := onpolicy.NewActor(onpolicy.Settings{
-		Algo: algo, Config: cfg, Normalize: normalize.Defaults(), Gamma: 1, Env: env, Spec: spec, Net: net, Seed: seed,
+		Algo: algo, Config: cfg, Normalize: normalize.Defaults(), Gamma: 1, Env: env, Spec: spec, NewNetwork: newNetwork, Seed: seed,
 	})
 	if err != nil {
 		return nil, err

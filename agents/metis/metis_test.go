@@ -47,7 +47,7 @@ func setup(t *testing.T, cfg metis.Config, demo metis.Demonstrator, seed uint64)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = net.Close() })
-	l, err := metis.New(cfg, agents.EnvInfo{ID: "k8s/LRAPlacement-v0", Obs: obs, Act: act, NumEnvs: 10}, net, spec, demo, seed)
+	l, err := metis.New(cfg, agents.EnvInfo{ID: "k8s/LRAPlacement-v0", Obs: obs, Act: act, NumEnvs: 10}, spec, agents.Given(net), demo, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestRefuses(t *testing.T) {
 	} {
 		cfg := metis.Vanilla()
 		change.change(&cfg)
-		if _, err := metis.New(cfg, agents.EnvInfo{}, nil, models.Spec{}, nil, 1); err == nil || !strings.Contains(err.Error(), change.want) {
+		if _, err := metis.New(cfg, agents.EnvInfo{}, models.Spec{}, nil, nil, 1); err == nil || !strings.Contains(err.Error(), change.want) {
 			t.Errorf("New: %v, want an error with %q", err, change.want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
@@ -21,7 +22,7 @@ func stubCollector(t *testing.T, nSteps int, net *agentstest.Stub, n int) *Colle
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewActor(Settings{Algo: "stub", Env: env, Spec: spec, Net: net, Seed: 1})
+	a, err := NewActor(Settings{Algo: "stub", Env: env, Spec: spec, NewNetwork: agents.Given(net), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

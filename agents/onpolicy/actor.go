@@ -64,14 +64,14 @@ type State interface {
 
 // Settings are the arguments of NewActor.
 type Settings struct {
-	Algo      string
-	Config    any // hyperparameters
-	Normalize normalize.Normalization
-	Gamma     float64
-	Env       agents.EnvInfo
-	Spec      models.Spec
-	Net       models.Network // built from Spec
-	Seed      uint64         // of all random numbers
+	Algo       string
+	Config     any // hyperparameters
+	Normalize  normalize.Normalization
+	Gamma      float64
+	Env        agents.EnvInfo
+	Spec       models.Spec
+	NewNetwork agents.NetworkBuilder // called once, with Spec
+	Seed       uint64                // of all random numbers, except the network's first parameters
 }
 
 // NewActor returns an Actor without an Optimizer, which the caller sets.
@@ -83,12 +83,16 @@ func NewActor(s Settings) (*Actor, error) {
 	if err != nil {
 		return nil, err
 	}
+	net, err := s.NewNetwork(s.Spec)
+	if err != nil {
+		return nil, err
+	}
 	a := &Actor{
-		Algo: s.Algo, Config: s.Config, Env: s.Env, Seed: s.Seed, Net: s.Net, Params: s.Net.Params(), Dist: d,
-		Team: team.Of(s.Net),
+		Algo: s.Algo, Config: s.Config, Env: s.Env, Seed: s.Seed, Net: net, Params: net.Params(), Dist: d,
+		Team: team.Of(net),
 		spec: s.Spec, src: pcg.New(s.Seed), gamma: s.Gamma,
 	}
-	if a.Memory, err = newMemory(s.Net, s.Spec); err != nil {
+	if a.Memory, err = newMemory(net, s.Spec); err != nil {
 		return nil, err
 	}
 	if a.Memory.Recurrent() {

@@ -30,7 +30,7 @@ func collector(t *testing.T, net *agentstest.Stub, act space.Space, norm normali
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewActor(Settings{Algo: "stub", Env: env, Spec: spec, Net: net, Normalize: norm, Gamma: 0.5, Seed: 1})
+	a, err := NewActor(Settings{Algo: "stub", Env: env, Spec: spec, NewNetwork: agents.Given(net), Normalize: norm, Gamma: 0.5, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestNewActorRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewActor(Settings{Algo: "stub", Env: env, Spec: spec, Net: agentstest.NewStub(2, prefersSecond), Normalize: bad}); err == nil {
+	if _, err := NewActor(Settings{Algo: "stub", Env: env, Spec: spec, NewNetwork: agents.Given(agentstest.NewStub(2, prefersSecond)), Normalize: bad}); err == nil {
 		t.Error("NewActor takes clip_obs 0")
 	}
 	net := agentstest.NewStub(2, prefersSecond)

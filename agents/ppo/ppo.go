@@ -20,7 +20,6 @@ import (
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/rollout"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
 	"github.com/kubernasium/kubernasium/models/team"
@@ -29,12 +28,6 @@ import (
 
 // Algo is the name of the algorithm in checkpoints and on the command line.
 const Algo = "ppo"
-
-// NetworkSpec returns the network of cfg: separate towers for policy and value [13], initialized
-// orthogonally with gains √2, 0.01 and 1 [2].
-func NetworkSpec(cfg Config, obs, act space.Space) (models.Spec, error) {
-	return cfg.Network.ActorCritic(obs, act)
-}
 
 // Learner is a PPO agent. Act and Observe fill the collector's rollout, Update learns from it and
 // clears it. It is not safe for concurrent use.
@@ -80,18 +73,19 @@ const (
 
 var _ imitation.Learner = (*Learner)(nil)
 
-// New returns a learner for the environments. The network net was built from NetworkSpec; all random
-// numbers come from seed.
-func New(cfg Config, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
+// New returns a learner for the environments. Its network, made by newNetwork, has separate towers for
+// policy and value [13], initialized orthogonally with gains √2, 0.01 and 1 [2]. All random
+// numbers come from seed, except the network's first parameters.
+func New(cfg Config, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (*Learner, error) {
 	if err := cfg.validate(env.NumEnvs); err != nil {
 		return nil, err
 	}
-	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	spec, err := cfg.Network.ActorCritic(env.Obs, env.Act)
 	if err != nil {
 		return nil, err
 	}
 	return newLearner(cfg, 0, onpolicy.Settings{
-		Algo: Algo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, Net: net, Seed: seed,
+		Algo: Algo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, NewNetwork: newNetwork, Seed: seed,
 	})
 }
 

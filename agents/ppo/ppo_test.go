@@ -12,7 +12,7 @@ import (
 )
 
 // newRun returns a learner in n environments.
-var newRun = agentstest.Algorithm[ppo.Config, *ppo.Learner]{NetworkSpec: ppo.NetworkSpec, New: ppo.New}.NewRun
+var newRun = agentstest.Algorithm[ppo.Config, *ppo.Learner](ppo.New).NewRun
 
 func quick() ppo.Config {
 	cfg := ppo.Defaults()

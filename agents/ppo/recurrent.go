@@ -6,7 +6,6 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/policies"
-	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -43,14 +42,9 @@ func (c *RecurrentConfig) validate(numEnvs int) error {
 	return nil
 }
 
-// RecurrentNetworkSpec returns the network of cfg: LSTMs with PyTorch's default
-// initialization, and the layers of NetworkSpec on top of them or, over nodes, beside them.
-func RecurrentNetworkSpec(cfg RecurrentConfig, obs, act space.Space) (models.Spec, error) {
-	return cfg.Network.RecurrentActorCritic(obs, act, cfg.LSTM)
-}
-
-// NewRecurrent returns a learner for the environments. The network net was built from
-// RecurrentNetworkSpec and is a [models.Recurrent]; all random numbers come from seed.
+// NewRecurrent returns a learner for the environments. Its network, made by newNetwork, is a [models.Recurrent]: LSTMs
+// with PyTorch's default initialization, and the layers of New on top of them or, over nodes, beside them. All random
+// numbers come from seed, except the network's first parameters.
 //
 // A minibatch consists of sequences of n_steps steps of one environment, or of batch_size steps if
 // that is less. Each epoch shuffles their order. The network evaluates a sequence again from the
@@ -58,16 +52,16 @@ func RecurrentNetworkSpec(cfg RecurrentConfig, obs, act space.Space) (models.Spe
 // the sequence's start. sb3-contrib instead rotates the rows of all environments by a random number
 // of rows, cuts them anywhere and pads the sequences. With a minibatch of the whole rollout and a
 // rotation of 0 both are the same, as a test checks.
-func NewRecurrent(cfg RecurrentConfig, env agents.EnvInfo, net models.Network, seed uint64) (*Learner, error) {
+func NewRecurrent(cfg RecurrentConfig, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (*Learner, error) {
 	if err := cfg.validate(env.NumEnvs); err != nil {
 		return nil, err
 	}
-	spec, err := RecurrentNetworkSpec(cfg, env.Obs, env.Act)
+	spec, err := cfg.Network.RecurrentActorCritic(env.Obs, env.Act, cfg.LSTM)
 	if err != nil {
 		return nil, err
 	}
 	return newLearner(cfg.Config, cfg.seqSteps(), onpolicy.Settings{
-		Algo: RecurrentAlgo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, Net: net, Seed: seed,
+		Algo: RecurrentAlgo, Config: cfg, Normalize: cfg.Normalization, Gamma: cfg.Gamma, Env: env, Spec: spec, NewNetwork: newNetwork, Seed: seed,
 	})
 }
 

@@ -63,11 +63,7 @@ func TestNodesWithoutMemory(t *testing.T) {
 	cfg.NSteps, cfg.BatchSize, cfg.NEpochs, cfg.Gamma, cfg.TotalTimesteps, cfg.LearningRate = 32, 128, 4, 0, 40_960, agents.Constant(3e-3)
 	cfg.Policy, cfg.NetArch = policies.Node, []int{32}
 	r := agentstest.NewRun(t, spec, 8, 1, func(env agents.EnvInfo, seed uint64) (*Learner, error) {
-		spec, err := NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return New(cfg, env, agentstest.Network(t, spec, seed), seed)
+		return New(cfg, env, agentstest.Networks(t, seed), seed)
 	})
 	r.Train(cfg.TotalTimesteps)
 	if got := r.Evaluate(spec, 400); got > 3.5+4*0.125 {

@@ -20,6 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/envcheck"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/fused"
 	"github.com/kubernasium/kubernasium/models/graph"
 )
 
@@ -31,7 +32,7 @@ func quickRecurrent() RecurrentConfig {
 	return cfg
 }
 
-var recurrent = agentstest.Algorithm[RecurrentConfig, *Learner]{NetworkSpec: RecurrentNetworkSpec, New: NewRecurrent}
+var recurrent = agentstest.Algorithm[RecurrentConfig, *Learner](NewRecurrent)
 
 // newRecurrentRun returns a learner in n environments.
 var newRecurrentRun = recurrent.NewRun
@@ -79,11 +80,7 @@ func TestLearnsToRemember(t *testing.T) {
 	cfg := Defaults()
 	cfg.NSteps, cfg.BatchSize, cfg.NEpochs, cfg.TotalTimesteps, cfg.LearningRate = 32, 128, 4, 40_960, agents.Constant(3e-3)
 	r := agentstest.NewRun(t, spec, 8, 1, func(env agents.EnvInfo, seed uint64) (*Learner, error) {
-		spec, err := NetworkSpec(cfg, env.Obs, env.Act)
-		if err != nil {
-			return nil, err
-		}
-		return New(cfg, env, agentstest.Network(t, spec, seed), seed)
+		return New(cfg, env, agentstest.Networks(t, seed), seed)
 	})
 	r.Train(cfg.TotalTimesteps)
 	if got := r.Evaluate(spec, 400); got > 0.25+4*0.022 { // √(¼·¾/400) = 0.0217
@@ -219,7 +216,7 @@ func TestStates(t *testing.T) {
 	cfg.Policy, cfg.NetArch, cfg.NEpochs = policies.MlpLSTM, nil, 1
 	env := agentstest.Env(2, 2)
 	net := counter{agentstest.NewStub(2, nil)}
-	l, err := NewRecurrent(cfg, env, net, 1)
+	l, err := NewRecurrent(cfg, env, agents.Given(net), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,22 +394,19 @@ func TestRecurrentConfigIsValidated(t *testing.T) {
 		cfg.TotalTimesteps = 1
 		tc.change(&cfg)
 		env := agents.EnvInfo{Obs: space.NewBox(0, 1, 1), Act: space.Discrete{N: 2}, NumEnvs: 3}
-		spec, err := RecurrentNetworkSpec(cfg, env.Obs, env.Act)
-		if err == nil {
-			_, err = NewRecurrent(cfg, env, agentstest.Network(t, spec, 1), 1)
-		}
+		_, err := NewRecurrent(cfg, env, func(spec models.Spec) (models.Network, error) { return fused.New(spec, nil) }, 1)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("error %v, want one with %q", err, tc.want)
 		}
 	}
 	cfg := RecurrentDefaults()
 	cfg.TotalTimesteps = 1
-	if _, err := NewRecurrent(cfg, agentstest.Env(2, 1), agentstest.NewStub(2, nil), 1); err == nil || !strings.Contains(err.Error(), "no models.Recurrent") {
+	if _, err := NewRecurrent(cfg, agentstest.Env(2, 1), agents.Given(agentstest.NewStub(2, nil)), 1); err == nil || !strings.Contains(err.Error(), "no models.Recurrent") {
 		t.Errorf("a network without state: error %v", err)
 	}
 	plain := Defaults()
-	plain.Policy = policies.MlpLSTM
-	if _, err := NetworkSpec(plain, space.NewBox(0, 1, 1), space.Discrete{N: 2}); err == nil || !strings.Contains(err.Error(), "which is one of ppo_lstm") {
+	plain.Policy, plain.TotalTimesteps = policies.MlpLSTM, 1
+	if _, err := New(plain, agentstest.Env(2, 1), nil, 1); err == nil || !strings.Contains(err.Error(), "which is one of ppo_lstm") {
 		t.Errorf("ppo with MlpLstmPolicy: error %v", err)
 	}
 }

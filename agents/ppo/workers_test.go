@@ -33,7 +33,7 @@ func TestWorkersGiveEqualCheckpoints(t *testing.T) {
 		cfg.NetArch, cfg.LayerNorm, cfg.NormObs = tc.arch, tc.layerNorm, tc.normalized
 		cfg.TotalTimesteps = 1_000_000
 		t.Run(tc.name, func(t *testing.T) {
-			algorithm := agentstest.Algorithm[ppo.Config, *ppo.Learner]{NetworkSpec: ppo.NetworkSpec, New: ppo.New}
+			algorithm := agentstest.Algorithm[ppo.Config, *ppo.Learner](ppo.New)
 			algorithm.WorkersAgree(t, spec, tc.envs, cfg, 2*tc.envs*tc.nSteps)
 		})
 	}
@@ -48,6 +48,6 @@ func TestRecurrentWorkersGiveEqualCheckpoints(t *testing.T) {
 	cfg := ppo.RecurrentDefaults()
 	cfg.NSteps, cfg.BatchSize, cfg.NEpochs, cfg.TotalTimesteps = 16, 320, 2, 1_000_000
 	cfg.LSTMHiddenSize, cfg.NLSTMLayers = 48, 2
-	recurrent := agentstest.Algorithm[ppo.RecurrentConfig, *ppo.Learner]{NetworkSpec: ppo.RecurrentNetworkSpec, New: ppo.NewRecurrent}
+	recurrent := agentstest.Algorithm[ppo.RecurrentConfig, *ppo.Learner](ppo.NewRecurrent)
 	recurrent.WorkersAgree(t, spec, 40, cfg, 2*40*16)
 }

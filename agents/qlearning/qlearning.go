@@ -44,14 +44,14 @@ type Networks struct {
 
 // New takes two networks of spec from newNetwork, the online one and then the target network, and
 // gives both the same first parameters, drawn from rng [4]. Batches have batchSize rows.
-func New(algo string, spec models.Spec, newNetwork func() (models.Network, error), batchSize int, rng *rand.Rand) (*Networks, error) {
+func New(algo string, spec models.Spec, newNetwork agents.NetworkBuilder, batchSize int, rng *rand.Rand) (*Networks, error) {
 	n := &Networks{Head: NewHead(spec), algo: algo, best: make([]int, batchSize)}
 	n.q = make([]float32, n.Head.Actions)
 	var err error
-	if n.Online, err = newNetwork(); err != nil {
+	if n.Online, err = newNetwork(spec); err != nil {
 		return nil, err
 	}
-	if n.Target, err = newNetwork(); err != nil {
+	if n.Target, err = newNetwork(spec); err != nil {
 		return nil, err
 	}
 	n.Params, n.TargetParams = n.Online.Params(), n.Target.Params()

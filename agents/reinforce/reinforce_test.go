@@ -27,7 +27,7 @@ func small(episodes int) Config {
 	return cfg
 }
 
-var algorithm = agentstest.Algorithm[Config, *Learner]{NetworkSpec: NetworkSpec, New: New}
+var algorithm = agentstest.Algorithm[Config, *Learner](New)
 
 // stubLearner and newRun return learners in n environments, of one-number observations and of a
 // specification.
@@ -193,11 +193,7 @@ func TestLossByHand(t *testing.T) {
 func TestChunks(t *testing.T) {
 	cfg, env := small(1), agentstest.Env(2, 1)
 	cfg.NetArch = []int{8}
-	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := New(cfg, env, agentstest.Network(t, spec, 3), 1)
+	l, err := New(cfg, env, agentstest.Networks(t, 3), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,14 +337,14 @@ func TestNormalizesAndMasks(t *testing.T) {
 func TestClipsBoxActions(t *testing.T) {
 	cfg, env := small(1), agentstest.Env(2, 1)
 	env.Act = space.NewBox(-0.5, 0.25, 1)
-	spec, err := NetworkSpec(cfg, env.Obs, env.Act)
+	spec, err := cfg.ActorCritic(env.Obs, env.Act)
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := make([]float32, spec.Outputs())
 	from, _ := spec.Head("action_net")
 	row[from] = 5 // standard deviation 1
-	l, err := New(cfg, env, agentstest.NewStub(1, func([]float32, float32) []float32 { return row }), 1)
+	l, err := New(cfg, env, agents.Given(agentstest.NewStub(1, func([]float32, float32) []float32 { return row })), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

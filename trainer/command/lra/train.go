@@ -207,7 +207,7 @@ func (o *lraTrainFlags) learner(v *envs.Vec, how lraTraining, kwargs map[string]
 		return nil, nil, fmt.Errorf("--demonstrations of %s, whose heuristic is that of sub-clusters", how.name)
 	}
 	env := agents.EnvInfo{ID: how.env, Kwargs: kwargs, Obs: obs, Act: act, NumEnvs: updateEpisodes}
-	l, err := metis.New(o.config, env, net, spec, demo, o.seed)
+	l, err := metis.New(o.config, env, spec, agents.Given(net), demo, o.seed)
 	return l, net, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/advantage"
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/models"
@@ -60,7 +61,7 @@ weighted score of WeightedFGD, and is written as a model of PPO.`,
 			}
 			cfg := ppo.Defaults()
 			cfg.Network, cfg.TotalTimesteps = network, 1 // PPO makes no step
-			learner, err := ppo.New(cfg, info, policy, c.Seed)
+			learner, err := ppo.New(cfg, info, agents.Given(policy), c.Seed)
 			if err != nil {
 				return err
 			}
