@@ -25,7 +25,7 @@
 // A policy sees the present nodes and pods, but no lifetimes.
 //
 //   - history.go: the history of each pod in a recording
-//   - world.go, lifecycle.go, queue.go, between.go, prefer.go, preempt.go, budget.go: a cluster with its scheduling queue and filters
+//   - world.go, lifecycle.go, queue.go, pod_rules.go, prefer.go, preempt.go, budget.go: a cluster with its scheduling queue and filters
 //   - replay.go: replays a recording, as recorded and with a policy
 //   - meter.go, bootstrap.go, report.go: measures, intervals, the report; html.go: its page
 package shadow

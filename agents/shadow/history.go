@@ -27,7 +27,7 @@ type history struct {
 	nodes     []*clustertrace.Node // as added, by number
 	pods      []pod
 	end       time.Duration // of the recording
-	between   []*between    // by template; nil without constraints on other pods
+	podRules  []*podRules   // by template; nil without constraints on other pods
 	interPod  bool          // a template has constraints or preferences about other pods
 	lowest    int32         // lowest priority of a template
 	extra     bool          // scores count some template's pods with more than their requests

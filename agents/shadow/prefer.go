@@ -14,34 +14,34 @@ const Margin = 20
 
 // Weights of kube-scheduler's score plugins, and the maximum of their normalized scores.
 const (
-	affinityWeight = 2
-	taintWeight    = 3
-	spreadWeight   = 2
-	betweenWeight  = 2
-	maxScore       = 100
-	hardWeight     = 1 // of a required term of affinity of a running pod
-	hostname       = "kubernetes.io/hostname"
+	affinityWeight    = 2
+	taintWeight       = 3
+	spreadWeight      = 2
+	podAffinityWeight = 2
+	maxScore          = 100
+	hardWeight        = 1 // of a required term of affinity of a running pod
+	hostname          = "kubernetes.io/hostname"
 )
 
 // readPreferences reads the preferences of a template's pods about other pods. Running pods of the template also apply
 // theirs to new pods.
-func (h *history) readPreferences(template int32, b *between) {
+func (h *history) readPreferences(template int32, b *podRules) {
 	add := func(term *clustertrace.PodTerm, weight int64) []int32 {
 		of := h.selected(term.Selects)
 		for _, u := range of {
-			v := h.ensureBetween(u)
-			v.existingPrefer = append(v.existingPrefer, existingPreference{template, term.Topology, weight})
+			v := h.ensurePodRules(u)
+			v.existingPreferred = append(v.existingPreferred, existingPreference{template, term.Topology, weight})
 		}
 		return of
 	}
-	for k := range b.Near {
-		add(&b.Near[k], hardWeight)
+	for k := range b.Affinity {
+		add(&b.Affinity[k], hardWeight)
 	}
-	for k := range b.Prefer {
-		b.prefer = append(b.prefer, add(&b.Prefer[k].PodTerm, b.Prefer[k].Weight))
+	for k := range b.Preferred {
+		b.preferred = append(b.preferred, add(&b.Preferred[k].PodTerm, b.Preferred[k].Weight))
 	}
-	for k := range b.Loose {
-		b.loose = append(b.loose, h.selected(b.Loose[k].Counts))
+	for k := range b.ScheduleAnyway {
+		b.scheduleAnyway = append(b.scheduleAnyway, h.selected(b.ScheduleAnyway[k].Counts))
 	}
 }
 
@@ -51,10 +51,10 @@ func (h *history) readPreferences(template int32, b *between) {
 // Source: plugins NodeAffinity, TaintToleration, PodTopologySpread (stated constraints only) and InterPodAffinity of
 // kube-scheduler, with their default weights.
 func (w *world) prefer(p int32) {
-	t, b := w.template(p), w.history.between[w.pods[p].template]
-	between := b != nil && len(b.Prefer)+len(b.existingPrefer) > 0
-	spread := b != nil && len(b.Loose) > 0
-	if len(t.Preferred) == 0 && w.discouraged == 0 && !between && !spread {
+	t, b := w.template(p), w.history.podRules[w.pods[p].template]
+	affinity := b != nil && len(b.Preferred)+len(b.existingPreferred) > 0
+	spread := b != nil && len(b.ScheduleAnyway) > 0
+	if len(t.Preferred) == 0 && w.discouraged == 0 && !affinity && !spread {
 		return
 	}
 	var fitting []int32
@@ -78,8 +78,8 @@ func (w *world) prefer(p int32) {
 	if spread {
 		add(spreadWeight, w.spreadScores(w.pods[p].template, b, fitting))
 	}
-	if between {
-		add(betweenWeight, w.betweenScores(b, fitting))
+	if affinity {
+		add(podAffinityWeight, w.podAffinityScores(b, fitting))
 	}
 	best := slices.Max(total)
 	for i, n := range fitting {
@@ -120,8 +120,8 @@ func (w *world) taintScores(t *clustertrace.Template, fitting []int32) []int64 {
 	return scores
 }
 
-// betweenScores returns the scores of preferred inter-pod affinity, from the pod's own terms and those of running pods.
-func (w *world) betweenScores(b *between, fitting []int32) []int64 {
+// affinityScores returns the scores of preferred inter-pod affinity, from the pod's own terms and those of running pods.
+func (w *world) podAffinityScores(b *podRules, fitting []int32) []int64 {
 	domains := map[domain]int64{}
 	count := func(template int32, topology string, weight int64) {
 		for n, pods := range w.podsByNode[template] {
@@ -132,12 +132,12 @@ func (w *world) betweenScores(b *between, fitting []int32) []int64 {
 			}
 		}
 	}
-	for k := range b.Prefer {
-		for _, u := range b.prefer[k] {
-			count(u, b.Prefer[k].Topology, b.Prefer[k].Weight)
+	for k := range b.Preferred {
+		for _, u := range b.preferred[k] {
+			count(u, b.Preferred[k].Topology, b.Preferred[k].Weight)
 		}
 	}
-	for _, d := range b.existingPrefer {
+	for _, d := range b.existingPreferred {
 		count(d.template, d.topology, d.weight)
 	}
 	scores := make([]int64, len(fitting))
@@ -158,22 +158,22 @@ func (w *world) betweenScores(b *between, fitting []int32) []int64 {
 }
 
 // spreadScores returns the scores of topology spread constraints with ScheduleAnyway.
-func (w *world) spreadScores(template int32, b *between, fitting []int32) []int64 {
-	pods, weights := w.looseCounts(template, b, fitting)
+func (w *world) spreadScores(template int32, b *podRules, fitting []int32) []int64 {
+	pods, weights := w.scheduleAnywayCounts(template, b, fitting)
 	scores := make([]int64, len(fitting))
 	least, most := int64(math.MaxInt64), int64(0)
 	for i, n := range fitting {
 		info := w.nodes[n].info
-		if scores[i] = -1; !hasLabels(info, b.Loose) {
+		if scores[i] = -1; !hasLabels(info, b.ScheduleAnyway) {
 			continue
 		}
 		score := 0.0
-		for k := range b.Loose {
-			have := pods[k][info.Labels[b.Loose[k].Topology]]
-			if b.Loose[k].Topology == hostname {
-				have = w.podsOn(b.loose[k], n)
+		for k := range b.ScheduleAnyway {
+			have := pods[k][info.Labels[b.ScheduleAnyway[k].Topology]]
+			if b.ScheduleAnyway[k].Topology == hostname {
+				have = w.podsOn(b.scheduleAnyway[k], n)
 			}
-			score += float64(have)*weights[k] + float64(b.Loose[k].MaxSkew-1)
+			score += float64(have)*weights[k] + float64(b.ScheduleAnyway[k].MaxSkew-1)
 		}
 		scores[i] = int64(math.Round(score))
 		least, most = min(least, scores[i]), max(most, scores[i])
@@ -191,15 +191,15 @@ func (w *world) spreadScores(template int32, b *between, fitting []int32) []int6
 	return scores
 }
 
-// looseCounts returns the pods by domain and the weight of a pod, for each constraint of Loose.
-func (w *world) looseCounts(template int32, b *between, fitting []int32) ([]map[string]int, []float64) {
-	pods, weights := make([]map[string]int, len(b.Loose)), make([]float64, len(b.Loose))
-	for k := range b.Loose {
-		c := &b.Loose[k]
+// scheduleAnywayCounts returns the pods by domain and the weight of a pod, for each constraint of ScheduleAnyway.
+func (w *world) scheduleAnywayCounts(template int32, b *podRules, fitting []int32) ([]map[string]int, []float64) {
+	pods, weights := make([]map[string]int, len(b.ScheduleAnyway)), make([]float64, len(b.ScheduleAnyway))
+	for k := range b.ScheduleAnyway {
+		c := &b.ScheduleAnyway[k]
 		pods[k] = map[string]int{}
 		nodes := 0
 		for _, n := range fitting {
-			if info := w.nodes[n].info; hasLabels(info, b.Loose) {
+			if info := w.nodes[n].info; hasLabels(info, b.ScheduleAnyway) {
 				nodes++
 				pods[k][info.Labels[c.Topology]] = 0
 			}
@@ -211,8 +211,8 @@ func (w *world) looseCounts(template int32, b *between, fitting []int32) ([]map[
 		weights[k] = math.Log(float64(len(pods[k]) + 2))
 		for _, n := range w.order {
 			v := w.nodes[n].info.Labels[c.Topology]
-			if _, ok := pods[k][v]; ok && w.eligible(template, b, b.Loose, c, n) {
-				pods[k][v] += w.podsOn(b.loose[k], n)
+			if _, ok := pods[k][v]; ok && w.eligible(template, b, b.ScheduleAnyway, c, n) {
+				pods[k][v] += w.podsOn(b.scheduleAnyway[k], n)
 			}
 		}
 	}

@@ -386,7 +386,7 @@ func verdict(d Estimate, better string) string {
 func (r *run) notModelled() []string {
 	spaces := 0
 	for i := range r.pods {
-		if b := r.between[r.pods[i].template]; b != nil && b.Unknown {
+		if b := r.podRules[r.pods[i].template]; b != nil && b.Unknown {
 			spaces++
 		}
 	}

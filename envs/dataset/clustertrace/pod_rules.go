@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Between are a template's rules about other pods, read from the JSON of the Kubernetes API.
-type Between struct {
-	Near   []PodTerm // required affinity: a pod that all terms select shares each term's domain
-	Apart  []PodTerm // required anti-affinity: no pod that a term selects shares its domain
-	Spread []Skew    // topology spread with DoNotSchedule
+// PodRules are a template's rules about other pods, read from the JSON of the Kubernetes API.
+type PodRules struct {
+	Affinity      []PodTerm // required affinity: a pod that all terms select shares each term's domain
+	AntiAffinity  []PodTerm // required anti-affinity: no pod that a term selects shares its domain
+	DoNotSchedule []Skew    // topology spread with DoNotSchedule
 
-	Prefer []WeightedTerm // preferred affinity, and with negative weights anti-affinity
-	Loose  []Skew         // topology spread with ScheduleAnyway
+	Preferred      []WeightedTerm // preferred affinity, and with negative weights anti-affinity
+	ScheduleAnyway []Skew         // topology spread with ScheduleAnyway
 
 	Unknown bool // a term selects namespaces by their labels, which recordings lack; it is left out
 }
@@ -131,17 +131,17 @@ type apiSpread struct {
 	MatchLabelKeys     []string  `json:"matchLabelKeys"`
 }
 
-// Between reads the template's rules about other pods. It returns nil if there are none.
+// PodRules reads the template's rules about other pods. It returns nil if there are none.
 //
 // Source: plugins InterPodAffinity and PodTopologySpread of kube-scheduler.
-func (t *Template) Between() (*Between, error) {
-	b := &Between{}
+func (t *Template) PodRules() (*PodRules, error) {
+	b := &PodRules{}
 	for _, part := range []struct {
 		name string
 		text json.RawMessage
 		out  *[]PodTerm
 		sign int64
-	}{{"pod_affinity", t.PodAffinity, &b.Near, 1}, {"pod_anti_affinity", t.PodAntiAffinity, &b.Apart, -1}} {
+	}{{"pod_affinity", t.PodAffinity, &b.Affinity, 1}, {"pod_anti_affinity", t.PodAntiAffinity, &b.AntiAffinity, -1}} {
 		if part.text == nil {
 			continue
 		}
@@ -164,7 +164,7 @@ func (t *Template) Between() (*Between, error) {
 				return nil, fmt.Errorf("clustertrace: %s: %w", part.name, err)
 			}
 			if ok {
-				b.Prefer = append(b.Prefer, WeightedTerm{term, part.sign * a.Preferred[i].Weight})
+				b.Preferred = append(b.Preferred, WeightedTerm{term, part.sign * a.Preferred[i].Weight})
 			}
 		}
 	}
@@ -178,13 +178,15 @@ func (t *Template) Between() (*Between, error) {
 }
 
 // Required reports whether some rule excludes nodes.
-func (b *Between) Required() bool { return b != nil && len(b.Near)+len(b.Apart)+len(b.Spread) > 0 }
+func (b *PodRules) Required() bool {
+	return b != nil && len(b.Affinity)+len(b.AntiAffinity)+len(b.DoNotSchedule) > 0
+}
 
 // Prefers reports whether some rule scores nodes.
-func (b *Between) Prefers() bool { return b != nil && len(b.Prefer)+len(b.Loose) > 0 }
+func (b *PodRules) Prefers() bool { return b != nil && len(b.Preferred)+len(b.ScheduleAnyway) > 0 }
 
 // term reads a term of template t; ok is false for one that cannot be read.
-func (b *Between) term(t *Template, a *apiTerm) (term PodTerm, ok bool, err error) {
+func (b *PodRules) term(t *Template, a *apiTerm) (term PodTerm, ok bool, err error) {
 	if err := a.LabelSelector.check(); err != nil {
 		return term, false, err
 	}
@@ -202,7 +204,7 @@ func (b *Between) term(t *Template, a *apiTerm) (term PodTerm, ok bool, err erro
 	return term, true, nil
 }
 
-func (b *Between) addSpread(t *Template) error {
+func (b *PodRules) addSpread(t *Template) error {
 	var all []apiSpread
 	if t.Spread == nil {
 		return nil
@@ -230,9 +232,9 @@ func (b *Between) addSpread(t *Template) error {
 			}
 		}
 		if c.WhenUnsatisfiable == "DoNotSchedule" {
-			b.Spread = append(b.Spread, s)
+			b.DoNotSchedule = append(b.DoNotSchedule, s)
 		} else {
-			b.Loose = append(b.Loose, s)
+			b.ScheduleAnyway = append(b.ScheduleAnyway, s)
 		}
 	}
 	return nil

@@ -14,8 +14,8 @@ func TestBetweenErrors(t *testing.T) {
 		"operator Gt":      {PodAntiAffinity: []byte(`{"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}}]}`)},
 		"topology_spread:": {Spread: []byte(`[{"whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]`)},
 	} {
-		if _, err := template.Between(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Between: %v, want an error with %q", err, want)
+		if _, err := template.PodRules(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("PodRules: %v, want an error with %q", err, want)
 		}
 	}
 }
@@ -27,15 +27,15 @@ func FuzzBetween(f *testing.F) {
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, one := range []clustertrace.Template{{PodAffinity: text, Labels: map[string]string{"a": "b"}}, {PodAntiAffinity: text}, {Spread: text, Labels: map[string]string{"a": "b"}}} {
-			b, err := one.Between()
+			b, err := one.PodRules()
 			if err != nil || b == nil {
 				continue
 			}
-			for i := range b.Near {
-				b.Near[i].Selects(&one)
+			for i := range b.Affinity {
+				b.Affinity[i].Selects(&one)
 			}
-			for i := range b.Spread {
-				b.Spread[i].Counts(&one)
+			for i := range b.DoNotSchedule {
+				b.DoNotSchedule[i].Counts(&one)
 			}
 		}
 	})

@@ -7,21 +7,21 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// between holds the constraints of a template's pods on other pods: affinity, anti-affinity and topology spread. Other
+// podRules holds the constraints of a template's pods on other pods: affinity, anti-affinity and topology spread. Other
 // templates are given by number.
-type between struct {
-	*clustertrace.Between
-	near   []int32   // templates that all terms of Near select
-	self   bool      // near contains the template itself
-	apart  [][]int32 // templates that each term of Apart selects
-	counts [][]int32 // templates that count in each constraint of Spread
-	adds   []int     // pods by which one of the template raises each count
+type podRules struct {
+	*clustertrace.PodRules
+	affinity     []int32   // templates that all terms of Affinity select
+	self         bool      // affinity contains the template itself
+	antiAffinity [][]int32 // templates that each term of AntiAffinity selects
+	counts       [][]int32 // templates that count in each constraint of DoNotSchedule
+	adds         []int     // pods by which one of the template raises each count
 
-	existingApart  []existingTerm         // anti-affinity of running pods to this template
-	prefer         [][]int32              // templates that each term of Prefer selects
-	existingPrefer []existingPreference   // preferred affinity and anti-affinity of running pods to this template
-	loose          [][]int32              // templates that count in each constraint of Loose
-	nodes          *clustertrace.Template // has the node selector and required node affinity only
+	existingAntiAffinity []existingTerm         // anti-affinity of running pods to this template
+	preferred            [][]int32              // templates that each term of Preferred selects
+	existingPreferred    []existingPreference   // preferred affinity and anti-affinity of running pods to this template
+	scheduleAnyway       [][]int32              // templates that count in each constraint of ScheduleAnyway
+	nodes                *clustertrace.Template // has the node selector and required node affinity only
 }
 
 // existingTerm is a required anti-affinity term of a template's running pods.
@@ -39,48 +39,48 @@ type existingPreference struct {
 
 // readBetween reads the constraints on other pods of all templates.
 func (h *history) readBetween() error {
-	h.between = make([]*between, len(h.templates))
+	h.podRules = make([]*podRules, len(h.templates))
 	for i, t := range h.templates {
-		rules, err := t.Between()
+		rules, err := t.PodRules()
 		if err != nil {
 			return fmt.Errorf("shadow: template %d: %w", i, err)
 		}
 		if rules != nil {
-			h.between[i] = &between{Between: rules}
+			h.podRules[i] = &podRules{PodRules: rules}
 			h.interPod = h.interPod || rules.Required() || rules.Prefers()
 		}
 	}
-	for i, b := range h.between {
+	for i, b := range h.podRules {
 		if b == nil {
 			continue
 		}
 		t := h.templates[i]
 		b.nodes = &clustertrace.Template{NodeSelector: t.NodeSelector, Required: t.Required, Tolerations: []clustertrace.Toleration{{Operator: "Exists"}}}
-		b.near = h.selected(func(u *clustertrace.Template) bool { return len(b.Near) > 0 && selectsAll(b.Near, u) })
-		b.self = selectsAll(b.Near, t)
-		for k := range b.Apart {
-			of := h.selected(b.Apart[k].Selects)
-			b.apart = append(b.apart, of)
+		b.affinity = h.selected(func(u *clustertrace.Template) bool { return len(b.Affinity) > 0 && selectsAll(b.Affinity, u) })
+		b.self = selectsAll(b.Affinity, t)
+		for k := range b.AntiAffinity {
+			of := h.selected(b.AntiAffinity[k].Selects)
+			b.antiAffinity = append(b.antiAffinity, of)
 			for _, u := range of {
-				v := h.ensureBetween(u)
-				v.existingApart = append(v.existingApart, existingTerm{int32(i), b.Apart[k].Topology})
+				v := h.ensurePodRules(u)
+				v.existingAntiAffinity = append(v.existingAntiAffinity, existingTerm{int32(i), b.AntiAffinity[k].Topology})
 			}
 		}
 		h.readPreferences(int32(i), b)
-		for k := range b.Spread {
-			b.counts = append(b.counts, h.selected(b.Spread[k].Counts))
-			b.adds = append(b.adds, b.Spread[k].Adds(t))
+		for k := range b.DoNotSchedule {
+			b.counts = append(b.counts, h.selected(b.DoNotSchedule[k].Counts))
+			b.adds = append(b.adds, b.DoNotSchedule[k].Adds(t))
 		}
 	}
 	return nil
 }
 
-// ensureBetween returns the between of a template, and makes an empty one if there is none.
-func (h *history) ensureBetween(template int32) *between {
-	if h.between[template] == nil {
-		h.between[template] = &between{Between: &clustertrace.Between{}}
+// ensurePodRules returns the rules of a template, and makes empty ones if there are none.
+func (h *history) ensurePodRules(template int32) *podRules {
+	if h.podRules[template] == nil {
+		h.podRules[template] = &podRules{PodRules: &clustertrace.PodRules{}}
 	}
-	return h.between[template]
+	return h.podRules[template]
 }
 
 func selectsAll(terms []clustertrace.PodTerm, t *clustertrace.Template) bool {
@@ -123,27 +123,27 @@ func (w *world) occupied(all map[domain]bool, key string, templates ...int32) {
 //
 // Source: the Filter of plugins InterPodAffinity and PodTopologySpread of kube-scheduler.
 func (w *world) interPodFilter(template int32) func(n int32) bool {
-	b := w.history.between[template]
-	if b == nil || !b.Required() && len(b.existingApart) == 0 {
+	b := w.history.podRules[template]
+	if b == nil || !b.Required() && len(b.existingAntiAffinity) == 0 {
 		return nil
 	}
 	closed := map[domain]bool{}
-	for k := range b.Apart {
-		w.occupied(closed, b.Apart[k].Topology, b.apart[k]...)
+	for k := range b.AntiAffinity {
+		w.occupied(closed, b.AntiAffinity[k].Topology, b.antiAffinity[k]...)
 	}
-	for _, s := range b.existingApart {
+	for _, s := range b.existingAntiAffinity {
 		w.occupied(closed, s.topology, s.template)
 	}
 	near := map[domain]bool{}
-	for k := range b.Near {
-		w.occupied(near, b.Near[k].Topology, b.near...)
+	for k := range b.Affinity {
+		w.occupied(near, b.Affinity[k].Topology, b.affinity...)
 	}
 	first := len(near) == 0 && b.self // the first of a group of pods with affinity to one another
 	spread := w.skews(template, b)
 	return func(n int32) bool {
 		labels := w.nodes[n].info.Labels
-		for k := range b.Near {
-			if v, ok := labels[b.Near[k].Topology]; !ok || !first && !near[domain{b.Near[k].Topology, v}] {
+		for k := range b.Affinity {
+			if v, ok := labels[b.Affinity[k].Topology]; !ok || !first && !near[domain{b.Affinity[k].Topology, v}] {
 				return true
 			}
 		}
@@ -155,7 +155,7 @@ func (w *world) interPodFilter(template int32) func(n int32) bool {
 			}
 		}
 		for k := range spread {
-			if v, ok := labels[b.Spread[k].Topology]; !ok || spread[k].pods[v]+b.adds[k]-spread[k].least > int(b.Spread[k].MaxSkew) {
+			if v, ok := labels[b.DoNotSchedule[k].Topology]; !ok || spread[k].pods[v]+b.adds[k]-spread[k].least > int(b.DoNotSchedule[k].MaxSkew) {
 				return true
 			}
 		}
@@ -170,12 +170,12 @@ type skew struct {
 }
 
 // skews counts the pods of each topology spread constraint of a template.
-func (w *world) skews(template int32, b *between) []skew {
-	all := make([]skew, len(b.Spread))
+func (w *world) skews(template int32, b *podRules) []skew {
+	all := make([]skew, len(b.DoNotSchedule))
 	for k := range all {
-		c, pods := &b.Spread[k], map[string]int{}
+		c, pods := &b.DoNotSchedule[k], map[string]int{}
 		for _, n := range w.order {
-			if !w.eligible(template, b, b.Spread, c, n) {
+			if !w.eligible(template, b, b.DoNotSchedule, c, n) {
 				continue
 			}
 			v := w.nodes[n].info.Labels[c.Topology]
@@ -197,7 +197,7 @@ func (w *world) skews(template int32, b *between) []skew {
 
 // eligible reports whether a node counts for a topology spread constraint: it has the topology labels of all
 // constraints, and satisfies the node inclusion policies.
-func (w *world) eligible(template int32, b *between, all []clustertrace.Skew, c *clustertrace.Skew, n int32) bool {
+func (w *world) eligible(template int32, b *podRules, all []clustertrace.Skew, c *clustertrace.Skew, n int32) bool {
 	info := w.nodes[n].info
 	if !hasLabels(info, all) {
 		return false
@@ -230,7 +230,7 @@ func (w *world) countPods(template, n int32, by int) {
 
 // dependsOnPods returns 1 if the start of another pod may make a node feasible for pod p, otherwise 0.
 func (w *world) dependsOnPods(p int32) int {
-	if b := w.history.between[w.pods[p].template]; b != nil && len(b.Near)+len(b.Spread) > 0 {
+	if b := w.history.podRules[w.pods[p].template]; b != nil && len(b.Affinity)+len(b.DoNotSchedule) > 0 {
 		return 1
 	}
 	return 0
