@@ -13,8 +13,8 @@ type Cluster interface {
 	// Follow calls changed after each change until ctx ends.
 	Follow(ctx context.Context, changed func())
 
-	// Look returns the present cluster.
-	Look() *ClusterInfo
+	// Snapshot returns the present cluster.
+	Snapshot() *ClusterInfo
 
 	// Why explains the decision on a pod, namespace/name: the past one or, for a pending pod, the one that would be
 	// made now. policies are names of baselines to compare.
@@ -100,9 +100,9 @@ func (s *Server) whyCluster(r *http.Request) (any, error) {
 	return &why, nil
 }
 
-// lookAt returns the present cluster, with empty lists in place of nil, as the page expects.
-func lookAt(c Cluster) *ClusterInfo {
-	info := *c.Look()
+// snapshotOf returns the present cluster, with empty lists in place of nil, as the page expects.
+func snapshotOf(c Cluster) *ClusterInfo {
+	info := *c.Snapshot()
 	info.Nodes, info.Waiting, info.Decisions, info.Baselines = list(info.Nodes), list(info.Waiting), list(info.Decisions), list(info.Baselines)
 	info.CPU, info.Memory, info.Pods, info.GPUs = list(info.CPU), list(info.Memory), list(info.Pods), list(info.GPUs)
 	return &info
@@ -135,8 +135,8 @@ func (c *clusterSource) follow(ctx context.Context, changed func()) {
 	})
 }
 
-// news calls Look once per version, for all viewers.
-func (c *clusterSource) news(seen any) (data, now any, skipped int) {
+// update calls Snapshot once per version, for all viewers.
+func (c *clusterSource) update(seen any) (data, now any, skipped int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, again := seen.(int)
@@ -145,7 +145,7 @@ func (c *clusterSource) news(seen any) (data, now any, skipped int) {
 		return nil, seen, 0
 	}
 	if c.seen != version {
-		c.info, c.seen = lookAt(c.cluster), version
+		c.info, c.seen = snapshotOf(c.cluster), version
 	}
 	return c.info, version, skippedSince(before, version)
 }

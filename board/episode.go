@@ -243,8 +243,8 @@ func (ep *episode) reached(step int) error {
 	return nil
 }
 
-// look moves the view to a step. It stops between steps if ctx ends.
-func (ep *episode) look(ctx context.Context, step int) (err error) {
+// seek moves the view to a step. It stops between steps if ctx ends.
+func (ep *episode) seek(ctx context.Context, step int) (err error) {
 	if err := ep.reached(step); err != nil {
 		return err
 	}

@@ -123,14 +123,14 @@ func (ep *episode) advance(ctx context.Context, owed *float64) bool {
 // episodeSeen records which part of an episode a viewer has.
 type episodeSeen struct{ version, returns int }
 
-// EpisodeNews holds the changes of an episode: the returns from a step on. Nodes are null if the viewer has them.
-type EpisodeNews struct {
+// EpisodeUpdate holds the changes of an episode: the returns from a step on. Nodes are null if the viewer has them.
+type EpisodeUpdate struct {
 	EpisodeInfo
 	From int `json:"returns_from"`
 }
 
-// news implements [source].
-func (ep *episode) news(seen any) (data, now any, skipped int) {
+// update implements [source].
+func (ep *episode) update(seen any) (data, now any, skipped int) {
 	ep.shown.Lock()
 	info, version := ep.shown.info, ep.shown.version
 	ep.shown.Unlock()
@@ -138,7 +138,7 @@ func (ep *episode) news(seen any) (data, now any, skipped int) {
 	if info == nil || version == before.version {
 		return nil, seen, 0
 	}
-	n := &EpisodeNews{EpisodeInfo: *info}
+	n := &EpisodeUpdate{EpisodeInfo: *info}
 	if again && before.returns <= len(info.Returns) {
 		n.From, n.Returns, n.Nodes = before.returns, info.Returns[before.returns:], nil
 	}

@@ -88,8 +88,8 @@ func listRuns(folder string) ([]Run, error) {
 	return runs, err
 }
 
-// look reads the new logs of a training, and calls use with all logs. A running training may lack some files.
-func (s *Server) look(id string, use func(*runLog) error) error {
+// withLogs reads the new logs of a training, and calls use with all logs. A running training may lack some files.
+func (s *Server) withLogs(id string, use func(*runLog) error) error {
 	if s.cfg.Logs == "" || !filepath.IsLocal(filepath.FromSlash(id)) {
 		return &httpError{http.StatusNotFound, "no run " + strconv.Quote(id)}
 	}
@@ -97,12 +97,12 @@ func (s *Server) look(id string, use func(*runLog) error) error {
 	if _, err := os.Stat(dir); err != nil {
 		return &httpError{http.StatusNotFound, "no run " + strconv.Quote(id)}
 	}
-	return s.files.look(dir, use)
+	return s.files.update(dir, use)
 }
 
 // readRun returns the logs of a training.
 func (s *Server) readRun(id string) (run *RunData, err error) {
-	err = s.look(id, func(l *runLog) error {
+	err = s.withLogs(id, func(l *runLog) error {
 		run = &RunData{l.progress.since(0), l.evaluations.since(0), l.comparison, l.config, l.paired}
 		return nil
 	})

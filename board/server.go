@@ -79,7 +79,7 @@ func New(cfg Config) *Server {
 	s.get("/api/shadows", func(*http.Request) (any, error) { return s.listReports() })
 	s.get("/api/shadows/{report...}", func(r *http.Request) (any, error) { return s.readReport(r.PathValue("report")) })
 	if cfg.Cluster != nil {
-		s.get("/api/cluster", func(*http.Request) (any, error) { return lookAt(cfg.Cluster), nil })
+		s.get("/api/cluster", func(*http.Request) (any, error) { return snapshotOf(cfg.Cluster), nil })
 		s.get("/api/cluster/why", s.whyCluster)
 		s.get("/api/cluster/pods", func(r *http.Request) (any, error) { return list(cfg.Cluster.PodsOf(r.URL.Query().Get("node"))), nil })
 	}

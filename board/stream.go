@@ -25,9 +25,9 @@ type source interface {
 	// follow calls changed, which never blocks, after each change until ctx ends. It runs only while there are viewers.
 	follow(ctx context.Context, changed func())
 
-	// news returns the data that a viewer lacks, given the version that it has seen, nil at first, and the version that
-	// it has seen afterwards. skipped counts the states between that the viewer missed. Without news, data is nil.
-	news(seen any) (data, now any, skipped int)
+	// update returns the data that a viewer lacks, given the version that it has seen, nil at first, and the version that
+	// it has seen afterwards. skipped counts the states between that the viewer missed. Without changes, data is nil.
+	update(seen any) (data, now any, skipped int)
 }
 
 // A topic is a source with its viewers.
@@ -153,7 +153,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	text := ": hello\n\n"
 	for {
 		for i, src := range sources {
-			data, now, skipped := src.news(seen[i])
+			data, now, skipped := src.update(seen[i])
 			if data == nil {
 				continue
 			}
@@ -221,7 +221,7 @@ type failure string
 
 func (failure) follow(context.Context, func()) {}
 
-func (f failure) news(seen any) (data, now any, skipped int) {
+func (f failure) update(seen any) (data, now any, skipped int) {
 	if seen != nil {
 		return nil, seen, 0
 	}
@@ -262,16 +262,16 @@ func (a *awaited) follow(ctx context.Context, changed func()) {
 	}
 }
 
-func (a *awaited) news(seen any) (data, now any, skipped int) {
+func (a *awaited) update(seen any) (data, now any, skipped int) {
 	a.mu.Lock()
 	src := a.source
 	a.mu.Unlock()
 	_, waits := seen.(notYet)
 	switch {
 	case src != nil && waits:
-		return src.news(nil) // the viewer has seen no state of it
+		return src.update(nil) // the viewer has seen no state of it
 	case src != nil:
-		return src.news(seen)
+		return src.update(seen)
 	case waits:
 		return nil, seen, 0
 	}
@@ -281,7 +281,7 @@ func (a *awaited) news(seen any) (data, now any, skipped int) {
 // poller is a source that polls its state.
 type poller struct {
 	every time.Duration
-	look  func() (any, error)
+	poll  func() (any, error)
 
 	mu      sync.Mutex
 	latest  any
@@ -289,26 +289,26 @@ type poller struct {
 }
 
 // every returns a source that polls at the configured interval.
-func (s *Server) every(look func() (any, error)) *poller {
-	return &poller{every: s.cfg.Every, look: look}
+func (s *Server) every(poll func() (any, error)) *poller {
+	return &poller{every: s.cfg.Every, poll: poll}
 }
 
 func (p *poller) follow(ctx context.Context, changed func()) {
 	ticks := time.NewTicker(p.every)
 	defer ticks.Stop()
 	for {
-		data, err := p.look()
+		data, err := p.poll()
 		if err != nil {
 			data = map[string]string{"error": err.Error()}
 		}
 		p.mu.Lock()
-		news := !reflect.DeepEqual(data, p.latest)
-		if news {
+		changes := !reflect.DeepEqual(data, p.latest)
+		if changes {
 			p.latest = data
 			p.version++
 		}
 		p.mu.Unlock()
-		if news {
+		if changes {
 			changed()
 		}
 		select {
@@ -319,7 +319,7 @@ func (p *poller) follow(ctx context.Context, changed func()) {
 	}
 }
 
-func (p *poller) news(seen any) (data, now any, skipped int) {
+func (p *poller) update(seen any) (data, now any, skipped int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before, _ := seen.(int)

@@ -21,8 +21,8 @@ import (
 	"github.com/kubernasium/kubernasium/board"
 )
 
-// news is a message of the stream, whose data is of kind T.
-type news[T any] struct {
+// message is a message of the stream, whose data is of kind T.
+type message[T any] struct {
 	Topic   string `json:"topic"`
 	Skipped int    `json:"skipped"`
 	Data    T      `json:"data"`
@@ -50,10 +50,10 @@ func openStream(t *testing.T, page string, topics ...string) *http.Response {
 }
 
 // listen opens the stream of topics and returns a function that reads the next message.
-func listen[T any](t *testing.T, page string, topics ...string) (next func() news[T]) {
+func listen[T any](t *testing.T, page string, topics ...string) (next func() message[T]) {
 	t.Helper()
 	lines := bufio.NewReader(openStream(t, page, topics...).Body)
-	return func() news[T] {
+	return func() message[T] {
 		t.Helper()
 		for {
 			line, err := lines.ReadString('\n')
@@ -61,7 +61,7 @@ func listen[T any](t *testing.T, page string, topics ...string) (next func() new
 				t.Fatal(err)
 			}
 			if text, ok := strings.CutPrefix(line, "data: "); ok {
-				var n news[T]
+				var n message[T]
 				if err := json.Unmarshal([]byte(text), &n); err != nil {
 					t.Fatalf("%v: %s", err, text)
 				}
@@ -77,7 +77,7 @@ func TestStreamOfTraining(t *testing.T) {
 	logs := writeLogs(t)
 	page := serve(t, board.Config{Logs: logs, Every: 5 * time.Millisecond})
 	id := "ppo/k8s-PodBalance-v0_1/seed_2"
-	next := listen[board.RunNews](t, page, "run:"+id)
+	next := listen[board.RunUpdate](t, page, "run:"+id)
 	first := next()
 	if got := len(first.Data.Progress.Values[0]); first.Topic != "run:"+id || got != 3 || first.Data.From.Progress != 0 || first.Data.Config["n_steps"] != 128.0 || len(first.Data.Comparison) != 5 {
 		t.Fatalf("first message: %+v", first)
@@ -232,7 +232,7 @@ func TestSlowViewer(t *testing.T) {
 	}()
 	<-slow.began
 	call(t, page, "POST", "/api/episodes/"+ep.ID+"/play", map[string]any{"steps_per_s": 300}, &ep)
-	next := listen[board.EpisodeNews](t, page, topic)
+	next := listen[board.EpisodeUpdate](t, page, topic)
 	n := next()
 	returns := n.Data.Returns
 	if len(n.Data.Nodes) != 3 {
@@ -249,7 +249,7 @@ func TestSlowViewer(t *testing.T) {
 		t.Errorf("%d returns after %d steps, the last is %v of %v", len(returns), n.Data.Steps, returns[len(returns)-1], n.Data.Frame.Return)
 	}
 	close(slow.release)
-	var last news[board.EpisodeNews]
+	var last message[board.EpisodeUpdate]
 	for last.Data.Done == "" {
 		for _, line := range strings.Split(slow.text(), "\n") {
 			if text, ok := strings.CutPrefix(line, "data: "); ok {
@@ -283,7 +283,7 @@ func TestPlayNeedsViewer(t *testing.T) {
 	if ep.Steps != 0 || ep.Rate != 5000 {
 		t.Errorf("%d steps without a viewer at %v a second", ep.Steps, ep.Rate)
 	}
-	next := listen[board.EpisodeNews](t, page, "episode:"+ep.ID)
+	next := listen[board.EpisodeUpdate](t, page, "episode:"+ep.ID)
 	n := next()
 	for n.Data.Done == "" {
 		n = next()

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A tail follows a CSV file of numbers to which a training appends: each look reads only new rows. An incomplete row is
-// left for the next look. A rewritten file is read from its start.
+// A tail follows a CSV file of numbers to which a training appends: each call of readNew reads only new rows. An incomplete row is
+// left for the next call. A rewritten file is read from its start.
 type tail struct {
 	path  string
 	at    int64  // bytes read
@@ -28,8 +28,8 @@ type tail struct {
 // lastBytes is the number of last bytes compared.
 const lastBytes = 64
 
-// look reads new rows and reports whether there were any changes.
-func (t *tail) look() (bool, error) {
+// readNew reads new rows and reports whether there were any changes.
+func (t *tail) readNew() (bool, error) {
 	f, err := os.Open(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		had := t.at > 0
@@ -133,8 +133,8 @@ type runLog struct {
 	version               int                  // of these files
 }
 
-// look updates the logs of a training and calls use with them, under the lock.
-func (f *runFiles) look(dir string, use func(*runLog) error) error {
+// update updates the logs of a training and calls use with them, under the lock.
+func (f *runFiles) update(dir string, use func(*runLog) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.all[dir]
@@ -146,7 +146,7 @@ func (f *runFiles) look(dir string, use func(*runLog) error) error {
 		f.all[dir] = l
 	}
 	for _, t := range []*tail{&l.progress, &l.evaluations} {
-		if _, err := t.look(); err != nil {
+		if _, err := t.readNew(); err != nil {
 			return err
 		}
 	}
@@ -165,8 +165,8 @@ type runSource struct {
 // runSeen records which part of a training a viewer has.
 type runSeen struct{ progressBegan, progress, evaluationsBegan, evaluations, version int }
 
-// RunNews holds the changes of a training: rows from From on, and other files if they have changed.
-type RunNews struct {
+// RunUpdate holds the changes of a training: rows from From on, and other files if they have changed.
+type RunUpdate struct {
 	From struct {
 		Progress    int `json:"progress"`
 		Evaluations int `json:"evaluations"`
@@ -178,7 +178,7 @@ func (r *runSource) follow(ctx context.Context, changed func()) {
 	ticks := time.NewTicker(r.s.cfg.Every)
 	defer ticks.Stop()
 	for {
-		changed() // news finds out whether there is something
+		changed() // update finds out whether there is something
 		select {
 		case <-ctx.Done():
 			return
@@ -187,11 +187,11 @@ func (r *runSource) follow(ctx context.Context, changed func()) {
 	}
 }
 
-func (r *runSource) news(seen any) (data, now any, skipped int) {
+func (r *runSource) update(seen any) (data, now any, skipped int) {
 	before, again := seen.(runSeen)
 	after := before
-	n := &RunNews{}
-	err := r.s.look(r.id, func(l *runLog) error {
+	n := &RunUpdate{}
+	err := r.s.withLogs(r.id, func(l *runLog) error {
 		after = runSeen{l.progress.began, l.progress.rows(), l.evaluations.began, l.evaluations.rows(), l.version}
 		if after.progressBegan == before.progressBegan {
 			n.From.Progress = before.progress

@@ -34,7 +34,7 @@ func (f *fakeCluster) Follow(ctx context.Context, changed func()) {
 	<-ctx.Done()
 }
 
-func (f *fakeCluster) Look() *board.ClusterInfo {
+func (f *fakeCluster) Snapshot() *board.ClusterInfo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	info := f.info
@@ -64,7 +64,7 @@ func (f *fakeCluster) Why(_ context.Context, pod string, policies []string) (*bo
 			{Policy: "KubeDefault", Action: []float32{1}, Scores: &board.Scores{Kind: "score", Actions: []*float64{&one, &two, nil}, Value: 374}},
 		},
 	}
-	if f.Look().Placed > 0 {
+	if f.Snapshot().Placed > 0 {
 		why.Node, why.Message = "node-0", ""
 	}
 	for _, p := range policies {

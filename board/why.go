@@ -64,7 +64,7 @@ func (s *Server) why(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("step: %w", err)
 	}
-	if err := ep.look(r.Context(), step); err != nil {
+	if err := ep.seek(r.Context(), step); err != nil {
 		return nil, err
 	}
 	node, err := number(r, "node", -1)

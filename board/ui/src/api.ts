@@ -12,7 +12,7 @@ export interface RunData {
   config?: Record<string, unknown>
   paired?: Paired
 }
-export interface RunNews extends RunData { from: { progress: number; evaluations: number } }
+export interface RunUpdate extends RunData { from: { progress: number; evaluations: number } }
 export interface Difference { mean: number; low: number; high: number }
 export interface Paired { metric: string; episodes: number; policies: string[]; differences: Difference[][] }
 export interface PageInfo { control: boolean; episodes: boolean; logs: boolean; server: boolean; cluster: boolean }
@@ -61,7 +61,7 @@ export interface Episode {
   returns: number[]
   frame: Frame
 }
-export interface EpisodeNews extends Omit<Episode, 'nodes'> { nodes: NodeInfo[] | null; returns_from: number }
+export interface EpisodeUpdate extends Omit<Episode, 'nodes'> { nodes: NodeInfo[] | null; returns_from: number }
 export interface EpisodeHead { id: string; env: string; policy: string; seed: number }
 export interface Scores { kind: string; actions: (number | null)[]; value: number; entropy: number | null }
 export interface Choice { policy: string; action?: number[]; scores?: Scores; error?: string }

@@ -1,6 +1,6 @@
 import { h, Fragment } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { Chart, Environment, Episode, EpisodeHead, EpisodeNews, Explanation, Frame, get, PageInfo, post, useOrder } from './api'
+import { Chart, Environment, Episode, EpisodeHead, EpisodeUpdate, Explanation, Frame, get, PageInfo, post, useOrder } from './api'
 import { Nodes } from './cluster'
 import { Gantt } from './gantt'
 import { Grids } from './grid'
@@ -102,7 +102,7 @@ function World({ id, envs, control, forked, ended }: { id: string; envs: Environ
   const order = useOrder()
   const env = envs.find(e => e.id === ep?.env)
   const fail = (e: Error) => setError(e.message)
-  useEffect(() => follow(`episode:${id}`, (n: EpisodeNews) => {
+  useEffect(() => follow(`episode:${id}`, (n: EpisodeUpdate) => {
     setMissing(n.id ? '' : n.error ?? '')
     if (n.id && n.error) setError(n.error)
     if (n.id) setEp(old => n.nodes ? { ...n, nodes: n.nodes } : old && { ...n, nodes: old.nodes, returns: [...old.returns.slice(0, n.returns_from), ...n.returns] })

@@ -1,6 +1,6 @@
 import { h, Fragment } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { Columns, Run, RunData, RunNews } from './api'
+import { Columns, Run, RunData, RunUpdate } from './api'
 import { Line, Plot } from './plot'
 import { duration, number, useParam } from './state'
 import { follow, useTopic } from './stream'
@@ -16,7 +16,7 @@ export function useData(ids: string[]): Map<string, RunData> {
   const [data, setData] = useState(new Map<string, RunData>())
   useEffect(() => {
     setData(old => new Map([...old].filter(([id]) => ids.includes(id))))
-    const ends = ids.map(id => follow(`run:${id}`, (n: RunNews & { error?: string }) => {
+    const ends = ids.map(id => follow(`run:${id}`, (n: RunUpdate & { error?: string }) => {
       if (!n.error) setData(old => new Map([...old, [id, join(old.get(id), n)] as const].sort((a, b) => ids.indexOf(a[0]) - ids.indexOf(b[0]))))
     }))
     return () => ends.forEach(end => end())
@@ -25,7 +25,7 @@ export function useData(ids: string[]): Map<string, RunData> {
 }
 
 // join adds what is new of a training to what is known.
-function join(old: RunData | undefined, n: RunNews): RunData {
+function join(old: RunData | undefined, n: RunUpdate): RunData {
   const rows = (a: Columns | undefined, b: Columns, from: number): Columns =>
     from === 0 || !a ? b : { columns: b.columns, values: b.values.map((v, i) => [...a.values[i].slice(0, from), ...v]) }
   return {

@@ -209,7 +209,7 @@ func (w *liveCluster) Follow(ctx context.Context, changed func()) {
 }
 
 // Look implements [board.Cluster].
-func (w *liveCluster) Look() *board.ClusterInfo {
+func (w *liveCluster) Snapshot() *board.ClusterInfo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	info := &board.ClusterInfo{

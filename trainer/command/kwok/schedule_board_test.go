@@ -167,7 +167,7 @@ func TestScheduleBoardAsks(t *testing.T) {
 	if len(got) != 3 || got[1].Policy != "First" || len(got[1].Action) != 1 || got[1].Action[0] != 0 || !strings.Contains(got[2].Error, "not asked") {
 		t.Errorf("choices %+v, want node a by First, and that RoundRobin was not asked", got)
 	}
-	if d := w.Look().Decisions[0]; d.Default != "a" || d.Policy != "a" || d.PolicyScore == nil || *d.PolicyScore != *d.DefaultScore {
+	if d := w.Snapshot().Decisions[0]; d.Default != "a" || d.Policy != "a" || d.PolicyScore == nil || *d.PolicyScore != *d.DefaultScore {
 		t.Errorf("decision %+v, want node a, with the default's score as the policy's", d)
 	}
 	if err := w.close(); err != nil {
@@ -248,7 +248,7 @@ func TestWatchedFollows(t *testing.T) {
 	woken, ended := make(chan struct{}, 100), make(chan error, 2)
 	go func() { ended <- w.watch(ctx, client) }()
 	go func() { w.Follow(ctx, func() { woken <- struct{}{} }); ended <- nil }()
-	waitFor(t, "two nodes and a pod", func() bool { i := w.Look(); return len(i.Nodes) == 2 && i.Pods[0] == 1 })
+	waitFor(t, "two nodes and a pod", func() bool { i := w.Snapshot(); return len(i.Nodes) == 2 && i.Pods[0] == 1 })
 	waitFor(t, "a viewer", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.viewers) == 1 })
 	for len(woken) > 0 {
 		<-woken
@@ -258,7 +258,7 @@ func TestWatchedFollows(t *testing.T) {
 	}
 	<-woken
 	<-woken
-	if i := w.Look(); len(i.Nodes) != 1 || i.Pods[0] != 0 || i.CPU[0] != 0 {
+	if i := w.Snapshot(); len(i.Nodes) != 1 || i.Pods[0] != 0 || i.CPU[0] != 0 {
 		t.Errorf("cluster %+v", i)
 	}
 	stop()

@@ -89,7 +89,7 @@ func TestShadowWatches(t *testing.T) {
 			p.Spec.SchedulerName = scheduler
 			w.setPod(t.Context(), p, false, false)
 		}
-		if i := w.Look(); i.Scheduler != tc.name || i.Placed != tc.placed || i.Pods[0] != 3 {
+		if i := w.Snapshot(); i.Scheduler != tc.name || i.Placed != tc.placed || i.Pods[0] != 3 {
 			t.Errorf("schedulers %v: %q with %d of %v pods placed, want %q with %d of 3", tc.schedulers, i.Scheduler, i.Placed, i.Pods, tc.name, tc.placed)
 		}
 		if err := w.close(); err != nil {
