@@ -19,7 +19,7 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 		c.feed = t.feed.Clone()
 	}
 	if t.base != nil {
-		c.base = &base{rule: t.base.rule.Clone(), latest: t.base.latest}
+		c.base = t.base.Clone()
 	}
 	c.plan = plan{}
 	c.record = slices.Clone(t.record)

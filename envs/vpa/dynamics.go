@@ -81,7 +81,7 @@ func (t *Task) decide(ctx context.Context, action []float32, k int) {
 		r = t.rec
 		t.secure(&r)
 	default:
-		r = t.decode(action)
+		r = t.decode(action, k)
 	}
 	t.flags.repaired = r.Repair()
 	t.flags.capped = t.admission.Cap(&r)

@@ -9,13 +9,13 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
-// decode returns the recommendation that an action encodes, with safe memory.
-func (t *Task) decode(action []float32) (r pods.Recommendation) {
+// decode returns the recommendation that an action encodes for the k-th step that it holds, with safe memory.
+func (t *Task) decode(action []float32, k int) (r pods.Recommendation) {
 	switch {
 	case t.src.discrete:
 		r = actions.DecodeFactors(int(action[0]), t.rec.Target, t.admission.Low, t.admission.High)
 	case t.base != nil:
-		r = actions.Correct(&t.base.latest, action)
+		r = t.base.Decode(action, k, &t.dynamics.Pods[0])
 	case t.dynamics.Node != nil:
 		r = t.scales.DecodeSeparate(action)
 	case t.opts.Encoding == EncodingLog:
@@ -34,7 +34,7 @@ func (t *Task) encode(r *pods.Recommendation, action []float32) {
 	case t.src.discrete:
 		action[0] = float32(actions.EncodeFactors(r, t.rec.Target))
 	case t.base != nil:
-		actions.EncodeCorrection(r, t.admission.LimitsFor(r), &t.base.latest, action)
+		t.base.Encode(r, t.admission.LimitsFor(r), action)
 	case t.dynamics.Node != nil:
 		t.scales.EncodeSeparate(r, t.admission.LimitsFor(r), action)
 	case t.opts.Encoding == EncodingLog:

@@ -38,11 +38,7 @@ func (t *Task) Features() []envs.Features {
 		names = append(names, sharedNames[:]...)
 	}
 	if t.base != nil {
-		for _, resource := range []string{"cpu_", "memory_"} {
-			for _, name := range baseNames {
-				names = append(names, resource+name)
-			}
-		}
+		names = append(names, t.base.Names()...)
 	}
 	return []envs.Features{{Names: names}}
 }

@@ -112,7 +112,7 @@ func TestUpstreamEncoding(t *testing.T) {
 	if err := task.Begin(context.Background(), sim.New(), rand.New(pcg.New(1))); err != nil {
 		t.Fatal(err)
 	}
-	r := task.decode([]float32{-1, 1, 0, .5, 1, 1, -.5, 0})
+	r := task.decode([]float32{-1, 1, 0, .5, 1, 1, -.5, 0}, 0)
 	if got, want := r.Target, metrics.Scale(task.feed.Latest.Target, 4); got != want {
 		t.Errorf("factors 4 of %+v give %+v", task.feed.Latest.Target, got)
 	}

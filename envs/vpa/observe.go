@@ -85,7 +85,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 		more = more[obsShared:]
 	}
 	if t.base != nil {
-		t.observeBase(more)
+		t.base.Observe(more, &t.metrics, &t.dynamics.Pods[0], t.opts.Interval, onScale)
 	}
 }
 

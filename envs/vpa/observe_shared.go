@@ -1,9 +1,6 @@
 package vpa
 
 import (
-	"math"
-
-	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/node"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
@@ -11,7 +8,6 @@ import (
 // Additional elements of the observation of a shared node.
 const (
 	obsShared = 12
-	obsBase   = 16   // additional elements if actions correct a recommendation: half of CPU, half of memory
 	obsLoad   = 1.25 // load of the node that maps to 1
 	obsRoom   = 4    // room on the node over the pod's request that maps to 1
 )
@@ -42,32 +38,7 @@ func (t *Task) observeShared(s *pods.SharedNode, obs []float32) {
 	obs[11] = float32(node.Class(first.Requests, first.Limits)) / float32(node.Guaranteed)
 }
 
-// observeBase writes the elements of the recommendation that actions correct: amounts over it, as powers of two from a
-// quarter (-1) to four times (1), and the recommendation itself.
-func (t *Task) observeBase(obs []float32) {
-	b, first := &t.base.latest, &t.dynamics.Pods[0]
-	used := t.metrics.Last()
-	for r := range 2 {
-		target, limit, request, now := b.Target.MilliCPU, b.Limits.MilliCPU, first.Requests.MilliCPU, used.MilliCPU
-		if r == 1 {
-			target, limit, request, now = b.Target.MemoryBytes, b.Limits.MemoryBytes, first.Requests.MemoryBytes, used.MemoryBytes
-		}
-		hour, day := &t.metrics.Hour[r], &t.metrics.Day[r]
-		at := obs[r*obsBase/2 : (r+1)*obsBase/2]
-		for i, v := range [...]float64{float64(now), hour.Max(), hour.Mean(), day.Max(), day.Mean(), float64(request)} {
-			at[i] = float32(min(max(math.Log2(max(v, 1)/float64(max(target, 1)))/2, -1), 1))
-		}
-		at[6] = onScale(r, float64(target))
-		at[7] = float32(actions.Guard(target, limit))
-	}
+var sharedNames = [obsShared]string{
+	"node_cpu", "node_memory", "node_cpu_peak_hour", "node_memory_peak_hour", "node_cpu_mean_hour", "node_memory_mean_hour",
+	"room_cpu", "room_memory", "neighbours_unserved", "harm", "memory_pressure", "qos_class",
 }
-
-var (
-	sharedNames = [obsShared]string{
-		"node_cpu", "node_memory", "node_cpu_peak_hour", "node_memory_peak_hour", "node_cpu_mean_hour", "node_memory_mean_hour",
-		"room_cpu", "room_memory", "neighbours_unserved", "harm", "memory_pressure", "qos_class",
-	}
-	baseNames = [obsBase / 2]string{
-		"used_over_base", "peak_hour_over_base", "mean_hour_over_base", "peak_day_over_base", "mean_day_over_base", "requested_over_base", "base", "base_guard",
-	}
-)

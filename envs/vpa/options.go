@@ -51,7 +51,7 @@ type Options struct {
 
 	Weighting string `opt:"weighting" valid:"slack_heavy|equal|risk_heavy" doc:"slack_heavy, equal or risk_heavy: the weights of the reward's terms"`
 	Hold      int    `opt:"hold" doc:"steps for which an action holds; baselines that are set exactly decide at each"`
-	Encoding  string `opt:"encoding" doc:"of continuous actions: log (amounts); in v0 relative (factors of the last hour's peak) or upstream (factors of what upstream's recommender gives), in v1 residual (corrections of quantile_tuned)"`
+	Encoding  string `opt:"encoding" doc:"of continuous actions: log (amounts); in v0 relative (factors of the last hour's peak) or upstream (factors of what upstream's recommender gives), in v1 residual or node_aware (corrections of quantile_tuned, of node_aware)"`
 	Safety    string `opt:"safety" valid:"none|memory" doc:"none, or memory: an action's memory is raised to what upstream's recommender gives, and the last day's peak"`
 }
 

@@ -64,7 +64,7 @@ func playSeed(t *testing.T, task *Task, policy envs.Policy, seed uint64) prices.
 	return task.ledger.Total
 }
 
-// TestResidualOfZeros: actions of zeros are the tuned baseline, whatever they hold for; others are not.
+// TestResidualOfZeros: actions of zeros are the baseline that they correct, whatever they hold for; others are not.
 func TestResidualOfZeros(t *testing.T) {
 	const id = "k8s/VerticalPodAutoscaler-v1"
 	constant := func(x float32) envs.Policy {
@@ -75,18 +75,20 @@ func TestResidualOfZeros(t *testing.T) {
 			return nil
 		}
 	}
-	for seed := range uint64(4) {
-		task := sharedTask(t, func(o *SharedOptions) { o.Faults = 5 })
-		want := playSeed(t, task, byName(t, id, "quantile_tuned", task), seed)
-		for _, hold := range []int{1, 60} {
-			residual := func() *Task {
-				return sharedTask(t, func(o *SharedOptions) { o.Faults, o.Hold, o.Encoding = 5, hold, EncodingResidual })
-			}
-			if got := playSeed(t, residual(), constant(0), seed); got != want {
-				t.Errorf("seed %d, hold %d: zeros cost %+v, and the baseline %+v", seed, hold, got, want)
-			}
-			if got := playSeed(t, residual(), constant(0.3), seed); got == want {
-				t.Errorf("seed %d, hold %d: corrections of 0.3 cost what the baseline costs", seed, hold)
+	for encoding, baseline := range map[string]string{EncodingResidual: "quantile_tuned", EncodingNodeAware: "node_aware"} {
+		for seed := range uint64(4) {
+			task := sharedTask(t, func(o *SharedOptions) { o.Faults = 5 })
+			want := playSeed(t, task, byName(t, id, baseline, task), seed)
+			for _, hold := range []int{1, 60} {
+				residual := func() *Task {
+					return sharedTask(t, func(o *SharedOptions) { o.Faults, o.Hold, o.Encoding = 5, hold, encoding })
+				}
+				if got := playSeed(t, residual(), constant(0), seed); got != want {
+					t.Errorf("%s, seed %d, hold %d: zeros cost %+v, and the baseline %+v", encoding, seed, hold, got, want)
+				}
+				if got := playSeed(t, residual(), constant(0.3), seed); got == want {
+					t.Errorf("%s, seed %d, hold %d: corrections of 0.3 cost what the baseline costs", encoding, seed, hold)
+				}
 			}
 		}
 	}
@@ -94,9 +96,9 @@ func TestResidualOfZeros(t *testing.T) {
 
 // TestForkKeepsItsBase: two environments of one seed go the ways that they go where the second is a copy of the first.
 func TestForkKeepsItsBase(t *testing.T) {
-	play := func(fork bool) (rewards []float64) {
+	play := func(encoding string, size int, fork bool) (rewards []float64) {
 		v, err := envs.Make("k8s/VerticalPodAutoscaler-v1", 2, envs.VecOptions{
-			Options: map[string]any{"encoding": EncodingResidual, "interval_s": 3600, "steps": 50}, Autoreset: envs.Disabled, Shards: 1})
+			Options: map[string]any{"encoding": encoding, "interval_s": 3600, "steps": 50}, Autoreset: envs.Disabled, Shards: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +107,7 @@ func TestForkKeepsItsBase(t *testing.T) {
 			t.Fatal(err)
 		}
 		for step := range 50 {
-			actions := make([]float32, 8)
+			actions := make([]float32, 2*size)
 			if step >= 10 {
 				copy(actions, []float32{-1, 0, -0.5, 0}) // the first throttles its pods
 			}
@@ -122,8 +124,10 @@ func TestForkKeepsItsBase(t *testing.T) {
 		}
 		return rewards
 	}
-	if diff := cmp.Diff(play(false), play(true)); diff != "" {
-		t.Errorf("rewards (-separate +forked):\n%s", diff)
+	for encoding, size := range map[string]int{EncodingResidual: 4, EncodingNodeAware: 7} {
+		if diff := cmp.Diff(play(encoding, size, false), play(encoding, size, true)); diff != "" {
+			t.Errorf("%s: rewards (-separate +forked):\n%s", encoding, diff)
+		}
 	}
 }
 

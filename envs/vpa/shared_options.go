@@ -2,11 +2,15 @@ package vpa
 
 import (
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/vpa/corrections"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
-// EncodingResidual makes the elements of an action corrections of the recommendation of the baseline quantile_tuned.
-const EncodingResidual = "residual"
+// Encodings whose actions correct the recommendation of a baseline: quantile_tuned, node_aware.
+const (
+	EncodingResidual  = corrections.Residual
+	EncodingNodeAware = corrections.NodeAware
+)
 
 // SharedOptions are the options of k8s/VerticalPodAutoscaler-v1, with the defaults of
 // [DefaultSharedOptions].
@@ -31,7 +35,7 @@ func DefaultSharedOptions() SharedOptions {
 
 // check checks the options.
 func (o *SharedOptions) check() error {
-	if err := o.Options.check(0, EncodingLog, EncodingResidual); err != nil {
+	if err := o.Options.check(0, EncodingLog, EncodingResidual, EncodingNodeAware); err != nil {
 		return err
 	}
 	return envs.CheckOptions(o, envs.Between("neighbour_size_high", o.SizeHigh, o.SizeLow, 100))

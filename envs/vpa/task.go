@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/envs/vpa/actions"
+	"github.com/kubernasium/kubernasium/envs/vpa/corrections"
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
@@ -27,8 +28,8 @@ type Task struct {
 	in        instance // of the episode
 	dynamics  pods.Controller
 	metrics   metrics.Usage
-	feed      *rules.Feed // nil unless an option requires upstream's recommender
-	base      *base       // the recommendation that actions correct; nil unless encoding is residual
+	feed      *rules.Feed       // nil unless an option requires upstream's recommender
+	base      *corrections.Base // nil unless actions of the encoding correct a recommendation
 	scales    actions.Scales
 	admission pods.Admission
 	updater   pods.Updater
@@ -81,9 +82,7 @@ func newTask(src *source) *Task {
 		t.dynamics.Node = pods.NewSharedNode(o.Pods, src.law.Number, o.Interval)
 		t.updater.Limits = true
 	}
-	if o.Encoding == EncodingResidual {
-		t.base = &base{rule: rules.QuantileRule{Quantile: rules.TunedShared}}
-	}
+	t.base = corrections.New(o.Encoding)
 	return t
 }
 
@@ -100,7 +99,8 @@ func (t *Task) Spaces() (obs, act space.Space) {
 		n += obsShared
 	}
 	if t.base != nil {
-		n += obsBase
+		n += t.base.Size()
+		return space.NewBox(-1, 1, n), space.NewBox(-1, 1, t.base.ActionSize())
 	}
 	obs = space.NewBox(-1, 1, n)
 	if t.dynamics.Node != nil {

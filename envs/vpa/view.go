@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/rules"
 )
 
@@ -24,12 +23,6 @@ func (t *Task) view() *rules.View {
 	return &t.shown
 }
 
-// base is the recommendation that residual actions correct.
-type base struct {
-	rule   rules.QuantileRule
-	latest pods.Recommendation
-}
-
 // ask updates the recommendations beside the agent's, from the last step or, with first, from the history.
 func (t *Task) ask(ctx context.Context, first bool) {
 	if t.feed != nil {
@@ -37,8 +30,6 @@ func (t *Task) ask(ctx context.Context, first bool) {
 		t.feed.Recommend()
 	}
 	if t.base != nil {
-		if r, ok := t.base.rule.Recommend(ctx, t.view(), first); ok {
-			t.base.latest = r
-		}
+		t.base.Ask(ctx, t.view(), first)
 	}
 }

@@ -32,8 +32,9 @@ type NodeAware struct {
 	Bump         float64 `opt:"bump" valid:"1,100" doc:"least memory for a day after a kill, over the memory in use then" range:"1,2"`
 }
 
-// defaultNodeAware was chosen on training episodes.
-var defaultNodeAware = NodeAware{CPU: 0.75, CPUWindow: 0.05, BusyCPU: 0.85, CPUMargin: 1.1, BusyMemory: 0.93, MemoryMargin: 1,
+// DefaultNodeAware was chosen on training episodes. Actions of encoding node_aware correct it; other values would make another
+// environment.
+var DefaultNodeAware = NodeAware{CPU: 0.75, CPUWindow: 0.05, BusyCPU: 0.85, CPUMargin: 1.1, BusyMemory: 0.93, MemoryMargin: 1,
 	Period: 5, Band: 0.3, Review: 8, CPUFactor: 1.2, MemoryFactor: 1.5, Leak: 1.05, Spin: 1.14, Bump: 1.2}
 
 const (
@@ -41,8 +42,8 @@ const (
 	spinTimes = 3    // recommendations in a row at which a spinning pod uses too much CPU
 )
 
-// nodeAware recommends by the parameters of a NodeAware.
-type nodeAware struct {
+// NodeAwareRule recommends by the parameters of a NodeAware.
+type NodeAwareRule struct {
 	NodeAware
 	kills   QuantileRule      // floor of memory after kills
 	peak    cluster.Resources // of the day, when it was reviewed last
@@ -51,19 +52,28 @@ type nodeAware struct {
 	again   bool              // the last recommendation evicts, and the limit that it removed is due again
 }
 
+// Copy implements [Base].
+func (n *NodeAwareRule) Copy() Base {
+	c := *n
+	c.kills = n.kills.Clone()
+	return &c
+}
+
 func nodeAwareBaseline(follow Follow) envs.Baseline {
 	doc := "Requests follow the usage while the node has room, and keep to the day's peak otherwise; pods that look faulty are evicted."
-	return envs.Parametric(envs.Baseline{Name: "node_aware", Doc: doc}, defaultNodeAware, func(p NodeAware) func(envs.Task) (envs.Policy, error) {
+	return envs.Parametric(envs.Baseline{Name: "node_aware", Doc: doc}, DefaultNodeAware, func(p NodeAware) func(envs.Task) (envs.Policy, error) {
 		if err := envs.CheckOptions(&p); err != nil {
 			return func(envs.Task) (envs.Policy, error) { return nil, fmt.Errorf("node_aware: %w", err) }
 		}
-		return follow(func() Rule { return (&nodeAware{NodeAware: p}).recommend })
+		return follow(func() Rule { return (&NodeAwareRule{NodeAware: p}).Recommend })
 	})
 }
 
-func (n *nodeAware) recommend(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
+// Recommend returns a recommendation at an episode's first decision, then in each period, after each kill, and in the step after an
+// eviction.
+func (n *NodeAwareRule) Recommend(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
 	if first {
-		*n = nodeAware{NodeAware: n.NodeAware, evicted: -v.stepsIn(time.Hour)}
+		*n = NodeAwareRule{NodeAware: n.NodeAware, evicted: -v.stepsIn(time.Hour)}
 		n.kills.Bump = n.Bump
 	}
 	killed := n.kills.noteKills(v, first)
@@ -101,7 +111,7 @@ func (n *nodeAware) recommend(ctx context.Context, v *View, first bool) (pods.Re
 }
 
 // faulty reports whether a pod leaks memory or burns CPU.
-func (n *nodeAware) faulty(used cluster.Resources, mean [2]float64) bool {
+func (n *NodeAwareRule) faulty(used cluster.Resources, mean [2]float64) bool {
 	if float64(used.MilliCPU) > n.Spin*float64(n.peak.MilliCPU) {
 		n.spun++
 	} else {

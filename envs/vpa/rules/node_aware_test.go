@@ -10,15 +10,15 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
-// aware is a nodeAware of round numbers, on a day of hourly samples of 100 m and 1 GiB that ends with one of 200 m and 2 GiB,
+// aware is a NodeAwareRule of round numbers, on a day of hourly samples of 100 m and 1 GiB that ends with one of 200 m and 2 GiB,
 // and two of 100 m and 1 GiB. A step takes 30 min: the last hour has two.
 type aware struct {
-	n nodeAware
+	n NodeAwareRule
 	v View
 }
 
 func newAware() *aware {
-	a := &aware{n: nodeAware{NodeAware: NodeAware{CPU: 1, CPUWindow: 0.5, BusyCPU: 0.8, CPUMargin: 1.5, BusyMemory: 0.8, MemoryMargin: 1.25,
+	a := &aware{n: NodeAwareRule{NodeAware: NodeAware{CPU: 1, CPUWindow: 0.5, BusyCPU: 0.8, CPUMargin: 1.5, BusyMemory: 0.8, MemoryMargin: 1.25,
 		Period: 30, Band: 0.25, Review: 8, CPUFactor: 2, MemoryFactor: 3, Leak: 1.5, Spin: 1.25, Bump: 1.2}}}
 	a.v = View{Interval: 30 * time.Minute, Pods: make([]pods.Pod, 1), Node: amounts(1000, 10)}
 	for range 45 {
@@ -32,7 +32,7 @@ func newAware() *aware {
 func (a *aware) step(t *testing.T, cpu int64, memory float64, load [2]float64) pods.Recommendation {
 	t.Helper()
 	a.v.Seen, a.v.Load = append(a.v.Seen, amounts(cpu, memory)), load
-	r, ok := a.n.recommend(t.Context(), &a.v, a.v.Step == 0)
+	r, ok := a.n.Recommend(t.Context(), &a.v, a.v.Step == 0)
 	if !ok {
 		t.Fatalf("step %d: no recommendation", a.v.Step)
 	}
@@ -121,7 +121,7 @@ func TestLimitComesBack(t *testing.T) {
 			memory = 3.5
 		}
 		a.v.Step, a.v.Seen = i, append(a.v.Seen, amounts(100, memory))
-		if r, ok := a.n.recommend(t.Context(), &a.v, i == 0); ok {
+		if r, ok := a.n.Recommend(t.Context(), &a.v, i == 0); ok {
 			limits = append(limits, r.Limits.MilliCPU)
 		}
 	}

@@ -58,6 +58,12 @@ func (q *QuantileRule) Clone() QuantileRule {
 	return c
 }
 
+// Copy implements [Base].
+func (q *QuantileRule) Copy() Base {
+	c := q.Clone()
+	return &c
+}
+
 // quantileBaseline returns the baseline quantile under a name.
 func quantileBaseline(name string, follow Follow) envs.Baseline {
 	doc := "Requests at a quantile of the usage in a window, times a margin, each period; limits by mode."

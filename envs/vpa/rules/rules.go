@@ -49,6 +49,12 @@ func (v *View) tail(d time.Duration) []cluster.Resources {
 // decision. When ctx ends, it returns early, and its result is invalid.
 type Rule func(ctx context.Context, v *View, first bool) (pods.Recommendation, bool)
 
+// A Base is a rule that actions can correct. Copy returns one that continues independently.
+type Base interface {
+	Recommend(ctx context.Context, v *View, first bool) (pods.Recommendation, bool)
+	Copy() Base
+}
+
 // Follow makes policies of an environment that follow a rule.
 type Follow func(newRule func() Rule) func(envs.Task) (envs.Policy, error)
 
