@@ -3,6 +3,7 @@ package agents_test
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/models"
 )
 
 // demonstration plays a baseline, or random actions.
@@ -63,6 +65,49 @@ func TestImitates(t *testing.T) {
 				t.Error("two runs with one seed differ")
 			}
 		})
+	}
+}
+
+// TestImitationDecaysWeights: with weight decay an imitation ends with smaller weights. The standard deviations of Box
+// actions, which imitation does not learn, stay as they began.
+func TestImitationDecaysWeights(t *testing.T) {
+	spec := envcheck.IdentityBox(2, 0.1)
+	norms := func(decay float64) (weights float64, logStd []float32) {
+		var net models.Network
+		r := agentstest.NewRun(t, spec, 4, 1, func(env agents.EnvInfo, seed uint64) (agentstest.Learner, error) {
+			cfg := ppo.Defaults()
+			cfg.NSteps, cfg.BatchSize, cfg.TotalTimesteps = 32, 64, 1000
+			cfg.NetArch, cfg.LogStdInit = []int{32}, -1
+			network, err := ppo.NetworkSpec(cfg, env.Obs, env.Act)
+			if err != nil {
+				return nil, err
+			}
+			net = agentstest.Network(t, network, seed)
+			return ppo.New(cfg, env, net, seed)
+		})
+		d := demonstration(t, spec, 4, baseline.RandomName, 2000)
+		d.WeightDecay = decay
+		if _, err := r.L.(imitation.Learner).Imitate(context.Background(), d); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range net.Params() {
+			for _, v := range p.Value {
+				if p.Name == "log_std" {
+					logStd = append(logStd, v)
+				} else {
+					weights += float64(v) * float64(v)
+				}
+			}
+		}
+		return weights, logStd
+	}
+	plain, began := norms(0)
+	decayed, kept := norms(2)
+	if decayed > 0.7*plain {
+		t.Errorf("squares of weights sum to %v, want at most 0.7 of the %v without decay", decayed, plain)
+	}
+	if len(kept) == 0 || !slices.Equal(kept, began) {
+		t.Errorf("log_std is %v, want the %v of an imitation without decay", kept, began)
 	}
 }
 

@@ -22,8 +22,8 @@ var _ imitation.Learner = (*Learner)(nil)
 // newer ones replace them.
 //
 // Source: Hester et al., "Deep Q-learning from Demonstrations", arXiv:1704.03732, equations 2
-// and 3 with λ2 = 1. Two parts are left out: the L2 loss, and the training after the pre-training,
-// in which demonstrations keep their place and their loss.
+// and 3 with λ2 = 1. Weight decay takes the place of the L2 loss. The training after the pre-training, in which
+// demonstrations keep their place and their loss, is left out.
 func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agents.Metrics, error) {
 	err := d.Play(ctx, func(b *envs.Batch, actions []float32) {
 		copy(l.obs, b.Obs)
@@ -63,7 +63,11 @@ func (l *Learner) Imitate(ctx context.Context, d imitation.Demonstration) (agent
 		}
 		sum.loss, sum.right, sum.steps = sum.loss+loss, sum.right+l.right, sum.steps+1
 		optim.ClipGradNorm(l.nets.Params, l.cfg.MaxGradNorm)
-		l.nets.Adam.Step(d.Rate(k, steps, l.cfg.LearningRate.At(1)))
+		rate := d.Rate(k, steps, l.cfg.LearningRate.At(1))
+		if d.WeightDecay > 0 {
+			optim.Decay(l.nets.Params, rate, d.WeightDecay)
+		}
+		l.nets.Adam.Step(rate)
 		if (k+1)%every == 0 {
 			l.updateTarget()
 		}

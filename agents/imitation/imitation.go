@@ -21,6 +21,10 @@ type Demonstration struct {
 	// LearningRate of the gradient steps; linear schedules fall over the epochs. Zero selects the
 	// learner's default: the rate of its training for DQN, 0.001 for others.
 	LearningRate agents.Schedule
+
+	// WeightDecay is that of torch.optim.AdamW, at least 0: each gradient step first multiplies weights and biases by
+	// 1 − learning rate · WeightDecay. It keeps a learner from overfitting to few demonstrations.
+	WeightDecay float64
 }
 
 // A Learner can imitate a teacher.

@@ -12,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/rollout"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
@@ -113,6 +114,11 @@ func (a *Actor) Imitate(ctx context.Context, d imitation.Demonstration) (agents.
 		return nil, err
 	}
 	c := &cloning{actor: a, rec: rec, demo: d, adam: optim.NewAdam(a.Params, optim.DefaultAdam()), after: make([]float32, len(rec.Ends))}
+	for _, p := range a.Params {
+		if p.Name != distribution.LogStdHead {
+			c.decay = append(c.decay, p)
+		}
+	}
 	epoch := c.rowsEpoch
 	if a.Memory.Recurrent() {
 		epoch = c.sequencesEpoch
@@ -133,8 +139,9 @@ type cloning struct {
 	demo  imitation.Demonstration
 	step  int // gradient steps so far
 	adam  *optim.Adam
-	after []float32 // values of the observations of rec.Ends
-	sums  sums      // over the epoch
+	decay []models.Param // that weight decay shrinks
+	after []float32      // values of the observations of rec.Ends
+	sums  sums           // over the epoch
 
 	perm      []int
 	obs, dOut []float32   // of a minibatch
@@ -272,7 +279,11 @@ func (c *cloning) learn(rows []int, out []float32, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: imitate: %w", c.actor.Algo, err)
 	}
-	c.adam.Step(c.demo.Rate(c.step, c.demo.Epochs*c.stepsPerEpoch(), imitateRate))
+	rate := c.demo.Rate(c.step, c.demo.Epochs*c.stepsPerEpoch(), imitateRate)
+	if c.demo.WeightDecay > 0 {
+		optim.Decay(c.decay, rate, c.demo.WeightDecay)
+	}
+	c.adam.Step(rate)
 	c.step++
 	return nil
 }

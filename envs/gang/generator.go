@@ -164,6 +164,8 @@ func (s *source) starts(one *series.Scaled) (first, n int) {
 	switch s.opts.Split {
 	case SplitValidation: // a third of the training's rows, or more if an episode needs more
 		first = max(first, end-max(s.span(), end/3))
+	case SplitFit:
+		end -= max(s.span(), end/3)
 	case SplitHeldOut:
 		first, end = max(first, one.Train), len(one.Values)
 	}
@@ -187,7 +189,7 @@ func (s *source) draw(ctx context.Context, rng *rand.Rand) (*planner.Instance, e
 		return s.fixed, nil
 	case len(s.pool) == 0:
 		seed := rng.Uint64()
-		if s.opts.Split != SplitTrain { // validation and held-out episodes have other seeds
+		if s.opts.Split != SplitTrain && s.opts.Split != SplitFit { // validation and held-out episodes have other seeds
 			seed ^= splitStream
 		}
 		return s.make(ctx, seed)

@@ -16,6 +16,7 @@ const (
 	DynamicsCompatible = "compatible"
 
 	SplitTrain      = "train"
+	SplitFit        = "fit" // the rows of train without those of validation
 	SplitValidation = "validation"
 	SplitHeldOut    = "heldout"
 
@@ -30,7 +31,7 @@ type Options struct {
 	Data          string   `opt:"data,file" doc:"folder with profile, series and forecasts; empty generates instances"`
 	Profile       string   `opt:"profile,file" doc:"file of the profile, in place of the one in data or of the generated one"`
 	Series        []string `opt:"series" doc:"names of the series in data; empty takes all that the source uses, or else all there are"`
-	Split         string   `opt:"split" valid:"train|validation|heldout" doc:"train; validation, the last part of the training's rows; or heldout: the part of each series that no training sees"`
+	Split         string   `opt:"split" valid:"train|fit|validation|heldout" doc:"train; validation, the last part of the training's rows; fit, those before it; or heldout: the part of each series that no training sees"`
 	Forecaster    string   `opt:"forecaster" valid:"|seasonal|weekly|persistence|perfect|file" doc:"what the planner sees: seasonal, weekly (which also repeats weeks that the training part has just two of, as half-hourly generated series do), persistence, perfect or file; empty is seasonal, in compatible dynamics file"`
 	Windows       int      `opt:"windows" valid:"1,20" doc:"longest window that an action plans for, 1 to 20"`
 	Horizon       int      `opt:"horizon" valid:"1,20" doc:"predicted supersteps in an observation, 1 to 20"`

@@ -15,7 +15,7 @@ import (
 )
 
 // TestValidationRows: a series of 90 rows before the held-out ones counts its rows, so that sizes from 10
-// to 50 name them; held-out rows have the size between rows 44 and 45. Validation has the last 30.
+// to 50 name them; held-out rows have the size between rows 44 and 45. Validation has the last 30, fit those before.
 func TestValidationRows(t *testing.T) {
 	dir := gangtest.HandData(t, 1, 90)
 	var text strings.Builder
@@ -39,6 +39,7 @@ func TestValidationRows(t *testing.T) {
 		{"heldout", 3, 44.5, 44.5},
 		{"train", 3, 1, 80},        // planners look back one row
 		{"validation", 50, 30, 80}, // an episode needs 60 rows and has them
+		{"fit", 3, 1, 50},          // its predictions end before row 60
 	} {
 		v := open(t, 1, map[string]any{"data": dir, "split": tc.split, "forecaster": "persistence", "steps": tc.steps})
 		first, last := math.Inf(1), math.Inf(-1)

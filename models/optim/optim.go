@@ -56,6 +56,19 @@ func ClipGradNorm(params []models.Param, max float64) (norm float64) {
 	return norm
 }
 
+// Decay multiplies params by 1 − lr·decay, before a step of [Adam] with the learning rate lr: together they are
+// torch.optim.AdamW, whose weight_decay is decay.
+//
+// Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv:1711.05101, algorithm 2.
+func Decay(params []models.Param, lr, decay float64) {
+	keep := float32(1 - lr*decay)
+	for _, p := range params {
+		for i := scaleVectors(p.Value, keep); i < len(p.Value); i++ {
+			p.Value[i] *= keep
+		}
+	}
+}
+
 // slot is an array of an optimizer's state for each parameter.
 type slot struct {
 	name   string // PyTorch's, such as "exp_avg"

@@ -73,6 +73,21 @@ func TestAdamComplement(t *testing.T) {
 	}
 }
 
+func TestDecay(t *testing.T) {
+	// AdamW, arXiv:1711.05101, algorithm 2, by hand for a first step of Adam with eps 0, which moves each parameter by
+	// lr against its gradient: 2·(1−0.1·0.5) − 0.1 = 1.8, −4·0.95 + 0.1 = −3.7. Without a gradient 3·0.95 = 2.85. With
+	// decay in the gradient, as in Adam with an L2 loss, the first two would be 1.9 and −3.9.
+	p := param([3]float32{2, -4, 3}, [3]float32{0.5, -2, 0})
+	adam := NewAdam(p, AdamConfig{Beta1: 0.9, Beta2: 0.999, Eps: 1e-12})
+	Decay(p, 0.1, 0.5)
+	adam.Step(0.1)
+	for i, want := range []float64{1.8, -3.7, 2.85} {
+		if !near(p[0].Value[i], want, 1e-6) {
+			t.Errorf("value %d = %v, want %v", i, p[0].Value[i], want)
+		}
+	}
+}
+
 func TestClipGradNorm(t *testing.T) {
 	for name, tt := range map[string]struct {
 		max, want float64 // want: the first gradient

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -23,7 +24,8 @@ const imitateSeed = 500_000_000
 type Imitation struct {
 	Baseline      string // name of the baseline, path of a model, or a search in the form of [search.Parse]; empty: none
 	Steps, Epochs int
-	Rounds        int    // of Steps and Epochs; from the second on, the base of a search is the learner's model
+	Rounds        int // of Steps and Epochs; from the second on, the base of a search is the learner's model
+	WeightDecay   float64
 	Rate          string // learning rate of the gradient steps, in RL Zoo's form; empty: the learner's
 }
 
@@ -37,6 +39,9 @@ func (c Imitation) Check(spec *envs.Spec, urls []string) error {
 	}
 	if c.Steps < 1 || c.Epochs < 1 || c.Rounds < 1 {
 		return fmt.Errorf("--imitate-steps %d, --imitate-epochs %d, --imitate-rounds %d: want at least 1 of each", c.Steps, c.Epochs, c.Rounds)
+	}
+	if !(c.WeightDecay >= 0) || math.IsInf(c.WeightDecay, 0) {
+		return fmt.Errorf("--imitate-weight-decay %v: want 0 or more", c.WeightDecay)
 	}
 	if _, err := c.schedule(); err != nil {
 		return err
@@ -152,7 +157,8 @@ func (r *Run) imitateRound(ctx context.Context, v *envs.Vec, round int) error {
 		return fmt.Errorf("--imitate with %s, which learns from a dataset: record one of %s and give it as --dataset", r.Algo, r.Imitate.Baseline)
 	}
 	m, err := l.Imitate(ctx, imitation.Demonstration{
-		Envs: v, Teacher: teacher, Steps: r.Imitate.Steps, Epochs: r.Imitate.Epochs, Seed: imitateSeed + r.Seed + uint64(round)*roundSeeds, LearningRate: rate,
+		Envs: v, Teacher: teacher, Steps: r.Imitate.Steps, Epochs: r.Imitate.Epochs, Seed: imitateSeed + r.Seed + uint64(round)*roundSeeds,
+		LearningRate: rate, WeightDecay: r.Imitate.WeightDecay,
 	})
 	if err != nil {
 		return fmt.Errorf("imitate %s: %w", r.Imitate.Baseline, err)

@@ -137,7 +137,8 @@ func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
 		c.Env = spec.ID
 	}
 	asked := c.settings()
-	asked.Imitate, asked.ImitateSteps, asked.ImitateEpochs, asked.ImitateLearningRate = c.Imitate.Baseline, c.Imitate.Steps, c.Imitate.Epochs, c.Imitate.Rate
+	asked.Imitate, asked.ImitateSteps, asked.ImitateEpochs = c.Imitate.Baseline, c.Imitate.Steps, c.Imitate.Epochs
+	asked.ImitateLearningRate, asked.ImitateWeightDecay = c.Imitate.Rate, c.Imitate.WeightDecay
 	asked.ImitateRounds, s.ImitateRounds = c.Imitate.Rounds, max(1, s.ImitateRounds)
 	asked.WarmStartSteps = c.WarmStart.Steps
 	for _, o := range []struct {
@@ -148,7 +149,7 @@ func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
 		{"env-kwargs", asked.EnvKwargs, s.EnvKwargs}, {"eval-env-kwargs", asked.EvalEnvKwargs, s.EvalEnvKwargs}, {"eval-episodes", asked.EvalEpisodes, s.EvalEpisodes},
 		{"imitate", asked.Imitate, s.Imitate}, {"imitate-steps", asked.ImitateSteps, s.ImitateSteps}, {"imitate-epochs", asked.ImitateEpochs, s.ImitateEpochs},
 		{"imitate-rounds", asked.ImitateRounds, s.ImitateRounds},
-		{"imitate-learning-rate", asked.ImitateLearningRate, s.ImitateLearningRate},
+		{"imitate-learning-rate", asked.ImitateLearningRate, s.ImitateLearningRate}, {"imitate-weight-decay", asked.ImitateWeightDecay, s.ImitateWeightDecay},
 		{"warm-start", asked.WarmStart, s.WarmStart}, {"warm-start-steps", asked.WarmStartSteps, s.WarmStartSteps}, {"transitions", asked.Transitions, s.Transitions},
 		{"dataset", asked.Dataset, s.Dataset},
 	} {

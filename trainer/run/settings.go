@@ -34,6 +34,7 @@ type Settings struct {
 	ImitateEpochs       int            `json:"imitate_epochs,omitempty" yaml:"imitate_epochs,omitempty"`
 	ImitateRounds       int            `json:"imitate_rounds,omitempty" yaml:"imitate_rounds,omitempty"`
 	ImitateLearningRate string         `json:"imitate_learning_rate,omitempty" yaml:"imitate_learning_rate,omitempty"`
+	ImitateWeightDecay  float64        `json:"imitate_weight_decay,omitempty" yaml:"imitate_weight_decay,omitempty"`
 	WarmStart           string         `json:"warm_start,omitempty" yaml:"warm_start,omitempty"`
 	WarmStartSteps      int            `json:"warm_start_steps,omitempty" yaml:"warm_start_steps,omitempty"`
 	Transitions         string         `json:"transitions,omitempty" yaml:"transitions,omitempty"`
@@ -48,7 +49,8 @@ func (c *Config) settings() Settings {
 		EvalFreq: c.EvalFreq, EvalEpisodes: c.EvalEpisodes, SaveFreq: c.SaveFreq, Transitions: c.Transitions, Dataset: c.Dataset, RewardThreshold: c.Threshold,
 	}
 	if c.Imitate.Baseline != "" {
-		s.Imitate, s.ImitateSteps, s.ImitateEpochs, s.ImitateLearningRate = c.Imitate.Baseline, c.Imitate.Steps, c.Imitate.Epochs, c.Imitate.Rate
+		s.Imitate, s.ImitateSteps, s.ImitateEpochs = c.Imitate.Baseline, c.Imitate.Steps, c.Imitate.Epochs
+		s.ImitateLearningRate, s.ImitateWeightDecay = c.Imitate.Rate, c.Imitate.WeightDecay
 		if c.Imitate.Rounds > 1 {
 			s.ImitateRounds = c.Imitate.Rounds
 		}
@@ -63,7 +65,8 @@ func (c *Config) settings() Settings {
 func (c *Config) use(s Settings) {
 	c.Algo, c.Engine, c.Env, c.Seed, c.EnvKwargs, c.EvalEnvKwargs = s.Algo, s.Engine, s.Env, s.Seed, s.EnvKwargs, s.EvalEnvKwargs
 	c.EvalFreq, c.EvalEpisodes, c.SaveFreq, c.Threshold = s.EvalFreq, s.EvalEpisodes, s.SaveFreq, s.RewardThreshold
-	c.Imitate = Imitation{Baseline: s.Imitate, Steps: s.ImitateSteps, Epochs: s.ImitateEpochs, Rounds: max(1, s.ImitateRounds), Rate: s.ImitateLearningRate}
+	c.Imitate = Imitation{Baseline: s.Imitate, Steps: s.ImitateSteps, Epochs: s.ImitateEpochs, Rounds: max(1, s.ImitateRounds),
+		Rate: s.ImitateLearningRate, WeightDecay: s.ImitateWeightDecay}
 	c.WarmStart, c.Transitions, c.Dataset = WarmStart{Baseline: s.WarmStart, Steps: s.WarmStartSteps}, s.Transitions, s.Dataset
 }
 

@@ -98,6 +98,8 @@ func TestImitateRefuses(t *testing.T) {
 		{train("--imitate", "rollout:base=static_2,k=1"), "k=1"},
 		{train("--imitate", "rollout:base=static_2"), "cannot be resampled"},
 		{train("--imitate", "static_2", "--imitate-learning-rate", "fast"), "--imitate-learning-rate: agents: schedule \"fast\""},
+		{train("--imitate", "static_2", "--imitate-weight-decay", "-1"), "--imitate-weight-decay -1: want 0 or more"},
+		{train("--imitate", "static_2", "--imitate-weight-decay", "NaN"), "--imitate-weight-decay NaN: want 0 or more"},
 		{train("--imitate", "static_2", "--imitate-learning-rate", "lin_0"), "--imitate-learning-rate: \"lin_0\", want above 0"},
 	} {
 		if _, _, err := execute(t, context.Background(), tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {

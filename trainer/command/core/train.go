@@ -189,6 +189,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	f.IntVar(&c.Imitate.Epochs, "imitate-epochs", 10, "passes over the demonstrations")
 	f.IntVar(&c.Imitate.Rounds, "imitate-rounds", 1, "imitations of a search one after the other; after the first, the model so far is the search's base (expert iteration)")
 	f.StringVar(&c.Imitate.Rate, "imitate-learning-rate", "", "learning rate of the imitation, such as 0.001, or lin_0.001, which falls to 0 (default: dqn that of its training, others 0.001)")
+	f.Float64Var(&c.Imitate.WeightDecay, "imitate-weight-decay", 0, "weight decay of the imitation, as of torch.optim.AdamW: it shrinks weights and biases by this part of the learning rate in each gradient step, against overfitting to few demonstrations")
 	f.StringVar(&c.WarmStart.Baseline, "warm-start", "", "baseline that acts at first, instead of dqn's random actions")
 	f.IntVar(&c.WarmStart.Steps, "warm-start-steps", 10000, "number of first environment steps in which it acts")
 	f.StringVar(&c.Transitions, "transitions", "", "file of recorded transitions that dqn's replay buffer starts with: see trainer record and python -m kubernasium.save_transitions")
