@@ -127,11 +127,16 @@ func greedy(ctx context.Context, t *Task, s *cluster.State, mask []bool) int {
 	if t.opts.Objective != ObjectiveBalance {
 		return cheapest(ctx, t, s, mask)
 	}
+	cpu, memory := t.compared(s)
+	return cheapest(ctx, t, s, imbalance.Candidates(mask, cpu, memory))
+}
+
+// compared returns the shares of nodes and what the current pod adds to them. It overwrites scratch.
+func (t *Task) compared(s *cluster.State) (cpu, memory imbalance.Resource) {
 	t.measure(s, noNode, true) // for the shares
 	added := t.spec.Compared(t.opts.Measure == MeasureUsage)
-	return cheapest(ctx, t, s, imbalance.Candidates(mask,
-		imbalance.Resource{Shares: t.scratch.cpu, Added: float64(added.MilliCPU), Inverse: t.invCPU},
-		imbalance.Resource{Shares: t.scratch.memory, Added: float64(added.MemoryBytes), Inverse: t.invMemory}))
+	return imbalance.Resource{Shares: t.scratch.cpu, Added: float64(added.MilliCPU), Inverse: t.invCPU},
+		imbalance.Resource{Shares: t.scratch.memory, Added: float64(added.MemoryBytes), Inverse: t.invMemory}
 }
 
 // cheapest returns the node with the lowest cost, the first of equal ones.

@@ -53,6 +53,15 @@
 //	pod 12…16    the cost of binding the pod to the cheapest node that    0  1
 //	             the mask permits, now and at each horizon, over 20 %
 //
+// With costs:true a node has 17 features and the pod 9. The additional features are what Greedy compares:
+//
+//	nodes 16  excess: the cost of binding the pod to the node above that  0  1
+//	          of the cheapest node that the mask permits, over the
+//	          largest excess
+//	pod 7     the largest excess, over 10 %                               0  1
+//	pod 8     the cost of binding the pod to the cheapest node that the   0  1
+//	          mask permits, over 20 %
+//
 // With edges:rack, "edges" of shape (E, 2) are source and target of a directed edge from each
 // node to each other in its rack, and "edge_mask" of shape (E,) is 1 throughout. When an episode
 // has ended, the elements of the pod are 0.

@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 	"github.com/kubernasium/kubernasium/envs/podsched/lifetimes"
 )
 
 var _ envs.FeatureNamer = (*Task)(nil)
 
-// Names of the features that Observe writes, in order, without hints.
+// Names of the features that Observe writes, in order, without hints and costs.
 var (
 	nodeNames = [nodeFeatures]string{
 		"requested_cpu", "requested_memory", "used_cpu", "used_memory", "pods", "pod_cpu", "pod_memory",
@@ -21,14 +22,17 @@ var (
 	}
 )
 
-// featureNames are the names of a task's features; hints add those of package lifetimes.
+// featureNames are the names of a task's features; hints add those of package lifetimes, costs those of imbalance.
 type featureNames struct{ node, pod []string }
 
 func newFeatureNames(o *Options) featureNames {
-	if o.Hints == HintsNone {
-		return featureNames{nodeNames[:], podNames[:]}
+	switch {
+	case o.Hints == HintsLifetime:
+		return featureNames{slices.Concat(nodeNames[:], lifetimes.NodeNames), slices.Concat(podNames[:], lifetimes.PodNames)}
+	case o.Costs:
+		return featureNames{slices.Concat(nodeNames[:], imbalance.NodeNames), slices.Concat(podNames[:], imbalance.PodNames)}
 	}
-	return featureNames{slices.Concat(nodeNames[:], lifetimes.NodeNames), slices.Concat(podNames[:], lifetimes.PodNames)}
+	return featureNames{nodeNames[:], podNames[:]}
 }
 
 // Features implements [envs.FeatureNamer].

@@ -209,3 +209,60 @@ func TestLiveHasNoHints(t *testing.T) {
 		t.Error("newLive with hints: no error")
 	}
 }
+
+// TestCostsByHand has the features that costs add, in the episode that the README works by hand: nodes of 64 CPU and
+// 256 Gi, two pods of 16 CPU and 64 Gi and one of 32 CPU and 32 Gi. The second pod makes the shares 50 and 0 % on
+// node 0, sd 25 of CPU and memory, and equal ones on node 1. The third makes CPU 75 and 25 % on either node, and
+// memory 37.5 and 25: the excess is 0, the cost 15.625.
+func TestCostsByHand(t *testing.T) {
+	file := envstest.TempFile(t, "d.csv", "name,pod_count,cpu_request,mem_request\nweb,2,16,64Gi\ndb,1,32,32Gi\n")
+	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Autoreset: envs.Disabled,
+		Options: map[string]any{"nodes": 2, "deployments": file, "reset_pods": []any{3}, "costs": true}})
+	b := envstest.Reset(t, v, 1)
+	look := func(want ...float32) {
+		t.Helper()
+		got := []float32{b.Obs[16], b.Obs[17+16], b.Obs[34+7], b.Obs[34+8]}
+		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+			t.Errorf("node 0, node 1, largest, lowest (-want +got):\n%s", diff)
+		}
+	}
+	look(0, 0, 0, 12.5/20) // CPU and memory 25 and 0 on either node
+	b = envstest.Step(t, v, 0)
+	look(1, 0, 1, 0) // 25 is above 10 %
+	b = envstest.Step(t, v, 1)
+	look(0, 0, 0, 15.625/20)
+	b = envstest.Step(t, v, 0)
+	look(0, 0, 0, 0) // the end
+}
+
+// TestGreedyByCosts: at every decision the least excess is that of the node that Greedy takes, and a node that the pod
+// does not fit on is none of them.
+func TestGreedyByCosts(t *testing.T) {
+	const nodes, width = 6, nodeFeatures + 1
+	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Autoreset: envs.Disabled, Options: map[string]any{
+		"nodes": nodes, "node_types": "mixed", "pods": "mixed", "memory_heavy": 0.5, "lifetime": 900.0, "steps": 300, "costs": true}})
+	policy := envstest.Policy(t, v, "Greedy")
+	action, full := make([]float32, 1), 0
+	for b := envstest.Reset(t, v, 3); !b.Done(0); b = envstest.Step(t, v, action[0]) {
+		if err := policy(t.Context(), v.Env(0).State(), false, action); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Obs[int(action[0])*width+width-1]; got > 1e-6 {
+			t.Fatalf("node %v of Greedy has an excess of %v", action[0], got)
+		}
+		highest := float32(0)
+		for i, ok := range b.Mask {
+			if ok {
+				highest = max(highest, b.Obs[i*width+width-1])
+			} else {
+				full++
+			}
+		}
+		if highest != 0 && math.Abs(float64(highest)-1) > 1e-6 {
+			t.Fatalf("the largest excess of permitted nodes is %v, want 1", highest)
+		}
+	}
+	if full == 0 {
+		t.Error("every pod fits every node: the mask is not tested")
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
 )
 
-// Numbers of features, of a node and of the pod, without hints.
+// Numbers of features, of a node and of the pod, without hints and costs.
 const (
 	nodeFeatures = 16
 	podFeatures  = 7
@@ -57,6 +57,14 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	t.observePod(all, rest[:podWidth:podWidth], &p, ended)
 	if t.forecast != nil {
 		t.forecast.Observe(obs[:n*width], rest[:podWidth], mask, ended)
+	}
+	if t.opts.Costs {
+		for i := range n { // without a pod the features are 0
+			obs[(i+1)*width-1] = 0
+		}
+		if !ended {
+			imbalance.ObserveCosts(obs[:n*width], rest[:podWidth], t.costs(s), mask)
+		}
 	}
 	if len(rest) > podWidth {
 		t.observeEdges(rest[podWidth:])
@@ -122,7 +130,15 @@ func (t *Task) observePod(all contents, row []float32, p *deployments.Pod, ended
 	row[4], row[5], row[6] = imbalance.Share(cpu), imbalance.Share(memory), imbalance.Share(pods)
 	if ended {
 		row[2] = 0
+		clear(row[podFeatures:])
 	}
+}
+
+// costs returns the cost of binding the pod to each node, with the objective balance. It overwrites scratch.
+func (t *Task) costs(s *cluster.State) []float64 {
+	cpu, memory := t.compared(s)
+	imbalance.Costs(t.scratch.cost, cpu, memory)
+	return t.scratch.cost
 }
 
 // observeEdges writes the edges, source and target, and a mask of ones.

@@ -65,6 +65,7 @@ type Options struct {
 	Overcommit bool    `opt:"overcommit" doc:"nodes take pods beyond their capacity, as the source's do; with the original reward only"`
 	Hints      string  `opt:"hints" valid:"none|lifetime" doc:"none, or lifetime: pods come with a prediction of how long they run; the observation forecasts by it"`
 	HintError  float64 `opt:"hint_error" valid:"1,1000" doc:"greatest factor between a prediction and the truth, with hints; its logarithm is drawn uniformly"`
+	Costs      bool    `opt:"costs" doc:"the observation also has the cost of binding the pod to each node, which Greedy compares"`
 
 	Edges string `opt:"edges" valid:"none|rack" doc:"none, or rack: the observation has the graph of nodes that share a rack"`
 }
@@ -102,6 +103,10 @@ func (o *Options) complete() error {
 		return fmt.Errorf("%w: hints %s without lifetime or trace, want pods that end", envs.ErrInvalidOption, o.Hints)
 	case o.Hints == HintsLifetime && o.Objective != ObjectiveBalance:
 		return fmt.Errorf("%w: hints %s with the objective %s, want %s, whose shares they forecast", envs.ErrInvalidOption, o.Hints, o.Objective, ObjectiveBalance)
+	case o.Costs && o.Objective != ObjectiveBalance:
+		return fmt.Errorf("%w: costs with the objective %s, want %s, whose shares they compare", envs.ErrInvalidOption, o.Objective, ObjectiveBalance)
+	case o.Costs && o.Hints == HintsLifetime:
+		return fmt.Errorf("%w: costs with hints %s, which show them too; want one of the two", envs.ErrInvalidOption, o.Hints)
 	case o.Overcommit && o.Reward != RewardOriginal:
 		return fmt.Errorf("%w: overcommit with the %s reward, want reward %s", envs.ErrInvalidOption, o.Reward, RewardOriginal)
 	case o.Reward == RewardOriginal && o.Measure != MeasureRequests:

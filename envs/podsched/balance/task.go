@@ -68,7 +68,7 @@ type Task struct {
 
 // scratch holds intermediate results: one number for each node, or for each rack.
 type scratch struct {
-	cpu, memory, pods, onNode                []float64
+	cpu, memory, pods, onNode, cost          []float64
 	rackInUse, onRack, rackCPU, rackCapacity []float64
 	rackShare                                []float32
 }
@@ -89,7 +89,7 @@ func newTask(src *source) *Task {
 		invCPU: make([]float64, n), invMemory: make([]float64, n), shown: make([]contents, n), rows: make([][nodeFeatures]float32, n), maxReplicas: o.ReplicasMax,
 		names: newFeatureNames(o),
 	}
-	for _, s := range []*[]float64{&t.scratch.cpu, &t.scratch.memory, &t.scratch.pods, &t.scratch.onNode} {
+	for _, s := range []*[]float64{&t.scratch.cpu, &t.scratch.memory, &t.scratch.pods, &t.scratch.onNode, &t.scratch.cost} {
 		*s = make([]float64, n)
 	}
 	for i := range n {
