@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -35,19 +34,11 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 // have arrived, up to load_end. It cannot draw when running pods of timed dynamics end, since the cluster holds these
 // times.
 func (t *Task) Resample(_ *cluster.State, rng *rand.Rand) error {
-	if err := t.resamples(); err != nil {
+	if err := t.CanContinue(); err != nil {
 		return err
 	}
 	t.seed = rng.Uint64()
 	t.in.Resample(t.next, t.src.Catalogue, int64(t.opts.LoadEnd*float64(t.inventory.Size.MilliGPU))-t.arrived, rng)
 	t.defers = append(t.defers[:t.next], make([]uint8, len(t.in.Arrivals)-t.next)...)
-	return nil
-}
-
-// resamples returns an error if Resample cannot draw with the task's options.
-func (t *Task) resamples() error {
-	if t.timed() {
-		return fmt.Errorf("%w: option dynamics is %s", envs.ErrCannotResample, DynamicsTimed)
-	}
 	return nil
 }

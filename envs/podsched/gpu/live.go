@@ -44,13 +44,7 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	if err := t.attendPods(s, d); err != nil {
 		return err
 	}
-	open := make([]bool, len(t.nodes)) // to the pods to come, when episodes continue from here
-	for i := range s.Nodes {
-		open[i] = !s.Nodes[i].Unschedulable
-	}
-	for i := range t.src.Catalogue.Classes {
-		t.src.Catalogue.Classes[i].Allowed = open
-	}
+	gpuworkload.Restrict(t.src.Catalogue, s) // when episodes continue from here
 	c := t.class(d.Pod)
 	c.ExtraCPU, c.ExtraMemory = gpuworkload.ExtraOf(d.PodExtra)
 	c.Allowed = make([]bool, len(t.nodes))
@@ -62,16 +56,16 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 }
 
 // CanContinue implements [envs.Continuer].
-func (t *Task) CanContinue() error { return t.resamples() }
+func (t *Task) CanContinue() error {
+	if t.timed() {
+		return fmt.Errorf("%w: option dynamics is %s", envs.ErrCannotResample, DynamicsTimed)
+	}
+	return nil
+}
 
 // attendPods reads the present pods of s and places the running ones.
 func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
-	pods := make([]gpushare.Pod, 0, len(s.Pods)) // the present pods
-	for i := range s.Pods {
-		if s.Pods[i].Phase != cluster.Deleted {
-			pods = append(pods, gpushare.Pod{Shape: gpuworkload.ShapeOf(s, int32(i))})
-		}
-	}
+	pods := gpuworkload.Present(s)
 	own := gpushare.Pod{Shape: gpuworkload.ShapeOf(s, d.Pod)}
 	if err := own.Check(); err != nil {
 		return fmt.Errorf("gpu: pod %s: %w", s.PodName(d.Pod), err)
@@ -103,10 +97,7 @@ func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
 			t.queue = append(t.queue, int32(i))
 		}
 	}
-	for i := range d.Extra {
-		n := &t.inventory.Nodes[i]
-		n.ExtraCPU, n.ExtraMemory = gpuworkload.ExtraOf(d.Extra[i])
-	}
+	gpuworkload.AddExtra(&t.inventory, d.Extra)
 	return nil
 }
 

@@ -57,3 +57,33 @@ func ExtraOf(r cluster.Resources) (milliCPU, memoryMiB int64) {
 
 // wholeMiB converts bytes to MiB, rounded up.
 func wholeMiB(bytes int64) int64 { return (bytes + gpushare.BytesMiB - 1) / gpushare.BytesMiB }
+
+// Restrict lets the pods of cat run only on nodes of s that are not cordoned.
+func Restrict(cat *gpushare.Catalogue, s *cluster.State) {
+	open := make([]bool, len(s.Nodes))
+	for i := range s.Nodes {
+		open[i] = !s.Nodes[i].Unschedulable
+	}
+	for i := range cat.Classes {
+		cat.Classes[i].Allowed = open
+	}
+}
+
+// Present returns the pods of s that are not deleted.
+func Present(s *cluster.State) []gpushare.Pod {
+	pods := make([]gpushare.Pod, 0, len(s.Pods))
+	for i := range s.Pods {
+		if s.Pods[i].Phase != cluster.Deleted {
+			pods = append(pods, gpushare.Pod{Shape: ShapeOf(s, int32(i))})
+		}
+	}
+	return pods
+}
+
+// AddExtra sets what kube-scheduler's scores add to the requests of the pods on each node.
+func AddExtra(b *gpushare.Inventory, extra []cluster.Resources) {
+	for i := range extra {
+		n := &b.Nodes[i]
+		n.ExtraCPU, n.ExtraMemory = ExtraOf(extra[i])
+	}
+}
