@@ -78,12 +78,11 @@ func TestImitationDecaysWeights(t *testing.T) {
 			cfg := ppo.Defaults()
 			cfg.NSteps, cfg.BatchSize, cfg.TotalTimesteps = 32, 64, 1000
 			cfg.NetArch, cfg.LogStdInit = []int{32}, -1
-			network, err := ppo.NetworkSpec(cfg, env.Obs, env.Act)
-			if err != nil {
-				return nil, err
-			}
-			net = agentstest.Network(t, network, seed)
-			return ppo.New(cfg, env, net, seed)
+			return ppo.New(cfg, env, func(spec models.Spec) (models.Network, error) {
+				made, err := agentstest.Networks(t, seed)(spec)
+				net = made
+				return made, err
+			}, seed)
 		})
 		d := demonstration(t, spec, 4, baseline.RandomName, 2000)
 		d.WeightDecay = decay
