@@ -28,7 +28,7 @@ func TestClipVLoss(t *testing.T) {
 			cfg.ClipRangeVf.Initial = eps
 			row := lossRow{mask: [3]bool{true, true, true}, ratio: 1, value: tc.value, old: 1, ret: tc.ret}
 			l, _, _, _ := record(t, cfg, []lossRow{row, row})
-			s, dOut := rowLosses(l, []float32{0, 0, 0, float32(tc.value)}, []float32{0}, eps, eps)
+			s, dOut := lossesOf(l, []float32{0, 0, 0, float32(tc.value)}, []float32{0}, eps, eps)
 			got := s[0].value
 			want, slope := tc.sb3, 0.0
 			if greater {

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/kubernasium/kubernasium/agents/agentstest"
+	"github.com/kubernasium/kubernasium/models/team"
 )
 
 // lossRow is one row of a minibatch, with ε = 0.2 for policy and value: it says on which side of
@@ -134,7 +135,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 					adv[i] = (adv[i] - mean) / (deviation + 1e-8)
 				}
 			}
-			got, err := l.gradient(perm, eps, cfg.ClipRangeVf.Initial)
+			got, err := gradientOf(l, perm, eps, cfg.ClipRangeVf.Initial)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,15 +157,34 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 	}
 }
 
-// rowLosses returns the losses of the first rows of the rollout and their gradients, with given outputs and advantages.
-func rowLosses(l *Learner, out, adv []float32, clip, clipVf float64) ([]stats, []float32) {
-	l.batch.rows = l.batch.rows[:0]
-	for i := range adv {
-		l.batch.rows = append(l.batch.rows, i)
+// gradientOf computes the gradient of a minibatch of the given rows, or sequences of a recurrent policy.
+func gradientOf(l *Learner, part []int, clip, clipVf float64) (stats, error) {
+	l.perm = part
+	l.cfg.BatchSize = len(part)
+	if q := l.collector.Seq; q != nil {
+		l.cfg.BatchSize *= q.Steps
 	}
-	copy(l.batch.adv, adv)
-	l.computeLosses(out, clip, clipVf)
-	return slices.Clone(l.batch.stats[:len(adv)]), slices.Clone(l.batch.dOut[:len(out)])
+	l.adv = l.adv[:l.cfg.BatchSize]
+	for block := range team.Blocks(len(l.records), packedRows) {
+		l.packRecords(0, block)
+	}
+	l.begin(clip, clipVf)
+	l.gatherAdvantages(0, 0)
+	return l.gradient(0)
+}
+
+// lossesOf returns the losses of the first rows of the rollout and their gradients, with given outputs and advantages.
+func lossesOf(l *Learner, out, adv []float32, clip, clipVf float64) ([]stats, []float32) {
+	b := &l.batch
+	b.rows, b.adv = nil, adv
+	for i := range adv {
+		b.rows = append(b.rows, i)
+	}
+	l.packRecords(0, 0)
+	l.begin(clip, clipVf)
+	l.gatherRows(0, 0, len(adv))
+	l.rowLosses(0, 0, len(adv), out)
+	return slices.Clone(b.stats[:len(adv)]), slices.Clone(b.dOut[:len(out)])
 }
 
 // TestRowsTogether: losses and gradients are the same bits whether the distributions of a block are computed together or
@@ -196,18 +216,42 @@ func TestRowsTogether(t *testing.T) {
 		}
 		out[tc.at] = tc.x
 		l.batch.stats[0].clipFraction = 7 // of an earlier minibatch
-		s, d := rowLosses(l, out, adv, eps, eps)
-		if got := l.together(&l.batch.blocks[0], 0, len(adv)); got != tc.together {
+		s, d := lossesOf(l, out, adv, eps, eps)
+		if got := l.together(&l.batch.blocks[0], 0, len(adv), out, slices.Clone(d)); got != tc.together {
 			t.Errorf("%s: rows are computed together: %v, want %v", tc.name, got, tc.together)
 		}
 		l.batch.blocks[0].rows = nil
-		wantS, wantD := rowLosses(l, out, adv, eps, eps)
+		wantS, wantD := lossesOf(l, out, adv, eps, eps)
 		if got, want := fmt.Sprintf("%x", d), fmt.Sprintf("%x", wantD); got != want {
 			t.Errorf("%s: gradients %v, want %v", tc.name, got, want)
 		}
 		if got, want := fmt.Sprintf("%x", s), fmt.Sprintf("%x", wantS); got != want {
 			t.Errorf("%s: losses %v, want %v", tc.name, got, want)
 		}
+	}
+}
+
+// TestSumsInOrder: each loss is summed in the order of the rows, so that any number of workers gives the same sum. In
+// float64, (1 + 1e16) - 1e16 is 0, and (-1e16 + 1e16) + 1 is 1.
+func TestSumsInOrder(t *testing.T) {
+	l := &Learner{}
+	l.batch.rows = make([]int, 3)
+	for _, x := range []float64{1, 1e16, -1e16} {
+		l.batch.stats = append(l.batch.stats, stats{policy: x, value: 2 * x, entropyLoss: 4 * x, approxKL: 8 * x, clipFraction: 16 * x})
+	}
+	l.batch.sums = stats{policy: 7, value: 7, entropyLoss: 7, approxKL: 7, clipFraction: 7} // of an earlier minibatch
+	for part := range sums {
+		l.sumStats(0, part)
+	}
+	if want := (stats{}); l.batch.sums != want {
+		t.Errorf("sums %+v, want %+v", l.batch.sums, want)
+	}
+	l.batch.rows = l.batch.rows[:1]
+	for part := range sums {
+		l.sumStats(0, part)
+	}
+	if want := (stats{policy: 1, value: 2, entropyLoss: 4, approxKL: 8, clipFraction: 16}); l.batch.sums != want {
+		t.Errorf("sums of one row %+v, want %+v", l.batch.sums, want)
 	}
 }
 
@@ -225,7 +269,7 @@ func TestFlatBranches(t *testing.T) {
 		}
 		adv = append(adv, float32(r.adv))
 	}
-	_, all := rowLosses(l, out, adv, eps, eps)
+	_, all := lossesOf(l, out, adv, eps, eps)
 	for i, r := range lossRows {
 		dOut := all[4*i : 4*i+4]
 		certain := r.mask == [3]bool{false, true, false}

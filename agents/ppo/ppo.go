@@ -39,20 +39,33 @@ type Learner struct {
 	rows      []int               // of a minibatch of sequences
 	batch     minibatch
 
-	// Called for each block of the minibatch.
-	gather, losses func(worker, block int)
+	records []rowRecord // of the rollout's rows
+	adv     []float32   // advantages in the order of perm, normalized within minibatches
+
+	// Called for parts of the work, by several workers.
+	pack, advantages, sum func(worker, part int)
+	gather                func(worker, lo, hi int)
+	losses                func(worker, lo, hi int, out []float32)
+}
+
+// A rowRecord holds what the loss reads of a row of the rollout, so that a row in random order costs one miss of the cache.
+type rowRecord struct {
+	logProb, value, ret float32
+	action              float32 // if it is one number
 }
 
 // minibatch is the memory into which rows of the rollout are gathered.
 type minibatch struct {
-	obs, dOut, adv []float32
-	mask           []bool
-	state          []float32 // of a recurrent policy, before each sequence
-	begins         []bool
+	obs, dOut []float32
+	mask      []bool
+	records   []rowRecord
+	stats     []stats   // of each row
+	state     []float32 // of a recurrent policy, before each sequence
+	begins    []bool
 
 	rows         []int     // of the rollout
-	out          []float32 // outputs
-	stats        []stats   // of each row
+	adv          []float32 // advantages
+	sums         stats     // over rows
 	dists        []distribution.Distribution
 	blocks       []blockMemory // of each worker
 	clip, clipVf float64
@@ -65,10 +78,10 @@ type blockMemory struct {
 }
 
 const (
-	blockRows   = onpolicy.BlockRows // rows that one worker handles at a time
-	minGathered = 1 << 14            // numbers of observations above which workers share the copying
-	ahead       = 2                  // rows between the one copied and the one prefetched
-	wideObs     = 64                 // numbers of an observation from which prefetching pays
+	blockRows  = onpolicy.BlockRows // rows that one worker handles at a time
+	packedRows = 1 << 10            // rows whose records a worker packs at a time
+	ahead      = 2                  // rows between the one copied and the one prefetched
+	wideObs    = 64                 // numbers of an observation from which prefetching pays
 )
 
 var _ imitation.Learner = (*Learner)(nil)
@@ -104,8 +117,12 @@ func newLearner(cfg Config, seqSteps int, s onpolicy.Settings) (*Learner, error)
 	}
 	rows, k := cfg.NSteps*s.Env.NumEnvs, cfg.BatchSize
 	l := &Learner{cfg: cfg, actor: a, collector: c, perm: make([]int, rows)}
-	l.batch = minibatch{obs: make([]float32, k*s.Env.Obs.Size()), dOut: make([]float32, k*s.Spec.Outputs()), adv: make([]float32, k), stats: make([]stats, k), mask: make([]bool, k*c.Buf.MaskSize)}
-	l.gather, l.losses = l.gatherBlock, l.blockLosses
+	l.records, l.adv = make([]rowRecord, rows), make([]float32, rows)
+	l.batch = minibatch{
+		obs: make([]float32, k*s.Env.Obs.Size()), dOut: make([]float32, k*s.Spec.Outputs()),
+		mask: make([]bool, k*c.Buf.MaskSize), records: make([]rowRecord, k), stats: make([]stats, k),
+	}
+	l.pack, l.advantages, l.sum, l.gather, l.losses = l.packRecords, l.gatherAdvantages, l.sumStats, l.gatherRows, l.rowLosses
 	if c.Seq != nil {
 		l.perm, l.rows = make([]int, rows/c.Seq.Steps), make([]int, k)
 		l.batch.state, l.batch.begins = make([]float32, k/c.Seq.Steps*s.Spec.StateSize()), make([]bool, k)
@@ -130,6 +147,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 	progress := l.cfg.Remaining(a.NumTimesteps())                                                                       // after this rollout, as in SB3
 	rate, clip, clipVf := l.cfg.LearningRate.At(progress), l.cfg.ClipRange.At(progress), l.cfg.ClipRangeVf.At(progress) // [4]
 	buf.Estimate(a.Team, l.cfg.Gamma, l.cfg.GAELambda)                                                                  // [5]
+	a.Team.Do(team.Blocks(len(l.records), packedRows), l.pack)
 	var explained float64
 	a.Team.Do(2, func(_, part int) { // neither can be divided
 		if part == 0 {
@@ -141,6 +159,7 @@ func (l *Learner) Update() (agents.Metrics, error) {
 			explained = rollout.ExplainedVariance(buf.Value, buf.Ret)
 		}
 	})
+	l.begin(clip, clipVf)
 	var sum, epoch, last stats
 epochs:
 	for e := range l.cfg.NEpochs {
@@ -149,8 +168,9 @@ epochs:
 		if e > 0 {
 			a.Shuffle(l.perm)
 		}
-		for i, k := 0, len(l.perm)*l.cfg.BatchSize/len(buf.Ret); i < len(l.perm); i += k {
-			s, err := l.gradient(l.perm[i:i+k], clip, clipVf)
+		a.Team.Do(len(buf.Ret)/l.cfg.BatchSize, l.advantages)
+		for i := range len(buf.Ret) / l.cfg.BatchSize {
+			s, err := l.gradient(i)
 			if err != nil {
 				return nil, err
 			}
@@ -177,56 +197,156 @@ epochs:
 	return m, nil
 }
 
-// gradient computes the loss of a minibatch and leaves its gradient in the parameters. A minibatch
-// lists rows of the rollout or, for a recurrent policy, sequences.
-func (l *Learner) gradient(rows []int, clip, clipVf float64) (stats, error) {
-	a, buf := l.actor, l.collector.Buf
-	if l.collector.Seq != nil {
-		rows = l.gatherSequences(rows)
+// begin prepares for the losses of a rollout.
+func (l *Learner) begin(clip, clipVf float64) {
+	b := &l.batch
+	b.clip, b.clipVf, b.dists = clip, clipVf, l.actor.Dists()
+	for i, rows := range l.actor.Rows() {
+		if i == len(b.blocks) {
+			b.blocks = append(b.blocks, blockMemory{rows: rows})
+		}
 	}
-	n := len(rows)
-	l.batch.rows = rows
-	if n*buf.ObsSize >= minGathered {
-		a.Team.Do(team.Blocks(n, blockRows), l.gather)
+}
+
+// packRecords packs a block of records.
+func (l *Learner) packRecords(_, block int) {
+	buf := l.collector.Buf
+	lo, hi := team.Block(block, len(l.records), packedRows)
+	for r := lo; r < hi; r++ {
+		l.records[r] = rowRecord{logProb: buf.LogProb[r], value: buf.Value[r], ret: buf.Ret[r]}
+		if buf.ActSize == 1 {
+			l.records[r].action = buf.Action[r]
+		}
+	}
+}
+
+// minibatch returns the part of perm that belongs to minibatch i, and the range of its rows in adv.
+func (l *Learner) minibatch(i int) (part []int, lo, hi int) {
+	k := len(l.perm) * l.cfg.BatchSize / len(l.adv)
+	return l.perm[i*k : (i+1)*k], i * l.cfg.BatchSize, (i + 1) * l.cfg.BatchSize
+}
+
+// gatherAdvantages gathers the advantages of minibatch i and normalizes them [7]. A sum over a minibatch cannot be
+// divided, so that workers share the minibatches.
+func (l *Learner) gatherAdvantages(_, i int) {
+	part, lo, hi := l.minibatch(i)
+	adv := l.adv[lo:hi]
+	if l.collector.Seq != nil {
+		l.eachOf(part, func(j, row int) { adv[j] = l.collector.Buf.Adv[row] })
 	} else {
-		for block := range team.Blocks(n, blockRows) {
-			l.gather(0, block)
+		for j, r := range part {
+			adv[j] = l.collector.Buf.Adv[r]
 		}
 	}
 	if l.cfg.NormalizeAdvantage {
-		rollout.Normalize(l.batch.adv[:n]) // [7]
+		rollout.Normalize(adv)
 	}
-	out, err := l.forward(n)
-	if err != nil {
+}
+
+// gradient computes the loss of minibatch i and leaves its gradient in the parameters.
+func (l *Learner) gradient(i int) (stats, error) {
+	a, buf, b := l.actor, l.collector.Buf, &l.batch
+	part, lo, hi := l.minibatch(i)
+	b.rows, b.adv = part, l.adv[lo:hi]
+	if l.collector.Seq != nil {
+		b.rows = l.gatherSequences(part)
+	}
+	n := len(b.rows)
+	if err := l.forward(n); err != nil {
 		return stats{}, fmt.Errorf("%s: update: %w", a.Algo, err)
 	}
-	l.computeLosses(out, clip, clipVf)
-	var s stats
-	for i := range rows {
-		s.add(l.batch.stats[i])
+	if err := l.backward(b.dOut[:n*a.Spec().Outputs()]); err != nil {
+		return stats{}, fmt.Errorf("%s: update: %w", a.Algo, err)
 	}
+	s := b.sums
 	s.minibatches = 1
 	s.loss = s.policy + l.cfg.EntCoef*s.entropyLoss + l.cfg.VfCoef*s.value
 	if math.IsNaN(s.loss) || math.IsInf(s.loss, 0) {
 		return s, fmt.Errorf("%s: loss %v at timestep %d, epoch %d, from %s (policy %v, value %v, entropy %v)",
 			a.Algo, s.loss, a.NumTimesteps(), a.NUpdates, buf.NonFiniteSource(), s.policy, s.value, s.entropyLoss)
 	}
-	if err := a.Net.Backward(l.batch.dOut[:n*a.Spec().Outputs()]); err != nil {
-		return s, fmt.Errorf("%s: update: %w", a.Algo, err)
-	}
 	return s, nil
 }
 
-// gatherBlock copies the observations and advantages of a block of the minibatch's rows.
-func (l *Learner) gatherBlock(_, block int) {
+// forward evaluates the n rows of the minibatch and sets their losses.
+func (l *Learner) forward(n int) error {
+	a, b, seq := l.actor, &l.batch, l.collector.Seq
+	obs := b.obs[:n*l.collector.Buf.ObsSize]
+	if p, ok := a.Net.(models.Parter); ok && seq == nil {
+		_, err := p.ForwardParts(obs, n, l.gather, l.losses)
+		return err
+	}
+	each := func(f func(worker, lo, hi int)) {
+		a.Team.Do(team.Blocks(n, blockRows), func(worker, block int) {
+			lo, hi := team.Block(block, n, blockRows)
+			f(worker, lo, hi)
+		})
+	}
+	each(l.gather)
+	var out []float32
+	var err error
+	if seq != nil {
+		out, err = a.Net.(models.Recurrent).ForwardSequence(obs, seq.Steps, n/seq.Steps, b.state, b.begins)
+	} else {
+		out, err = a.Net.Forward(obs, n)
+	}
+	if err != nil {
+		return err
+	}
+	k := a.Spec().Outputs()
+	each(func(worker, lo, hi int) { l.rowLosses(worker, lo, hi, out[lo*k:hi*k]) })
+	return nil
+}
+
+// backward leaves the gradient of the minibatch in the parameters and sums the losses.
+func (l *Learner) backward(dOut []float32) error {
+	if p, ok := l.actor.Net.(models.Parter); ok {
+		return p.BackwardBeside(dOut, sums, l.sum)
+	}
+	for part := range sums {
+		l.sumStats(0, part)
+	}
+	return l.actor.Net.Backward(dOut)
+}
+
+// sums is the number of parts of sumStats.
+const sums = 5
+
+// sumStats adds up one quantity of the minibatch's rows. The order of rows matters, so that a sum cannot be divided.
+func (l *Learner) sumStats(_, part int) {
+	b := &l.batch
+	rows := b.stats[:len(b.rows)]
+	total := func(of func(*stats) *float64) {
+		sum := 0.0
+		for i := range rows {
+			sum += *of(&rows[i])
+		}
+		*of(&b.sums) = sum
+	}
+	switch part {
+	case 0:
+		total(func(s *stats) *float64 { return &s.policy })
+	case 1:
+		total(func(s *stats) *float64 { return &s.value })
+	case 2:
+		total(func(s *stats) *float64 { return &s.entropyLoss })
+	case 3:
+		total(func(s *stats) *float64 { return &s.approxKL })
+	case 4:
+		total(func(s *stats) *float64 { return &s.clipFraction })
+	}
+}
+
+// gatherRows copies the observations, masks and records of the minibatch's rows lo to hi.
+func (l *Learner) gatherRows(_, lo, hi int) {
 	b, buf := &l.batch, l.collector.Buf
-	lo, hi := team.Block(block, len(b.rows), blockRows)
 	for i, r := range b.rows[lo:hi] {
 		if next := lo + i + ahead; next < hi {
 			l.prefetch(b.rows[next])
 		}
 		copy(b.obs[(lo+i)*buf.ObsSize:(lo+i+1)*buf.ObsSize], buf.Obs[r*buf.ObsSize:])
-		b.adv[lo+i] = buf.Adv[r]
+		copy(b.mask[(lo+i)*buf.MaskSize:(lo+i+1)*buf.MaskSize], buf.Mask[r*buf.MaskSize:])
+		b.records[lo+i] = l.records[r]
 	}
 }
 
@@ -242,63 +362,42 @@ func (l *Learner) prefetch(r int) {
 	vmath.Prefetch(mask)
 }
 
-// computeLosses sets the losses of the minibatch's rows and their gradients.
-func (l *Learner) computeLosses(out []float32, clip, clipVf float64) {
-	a, b := l.actor, &l.batch
-	b.out, b.clip, b.clipVf, b.dists = out, clip, clipVf, a.Dists()
-	for i, rows := range a.Rows() {
-		if i == len(b.blocks) {
-			b.blocks = append(b.blocks, blockMemory{rows: rows})
-		}
-	}
-	a.Team.Do(team.Blocks(len(b.rows), blockRows), l.losses)
-}
-
-// blockLosses sets the losses of a block of the minibatch's rows and their gradients.
-func (l *Learner) blockLosses(worker, block int) {
-	b, k, n := &l.batch, l.actor.Spec().Outputs(), len(l.batch.rows)
-	lo, hi := team.Block(block, n, blockRows)
-	clear(b.dOut[lo*k : hi*k])
-	if l.together(&b.blocks[worker], lo, hi) {
+// rowLosses sets the losses of the minibatch's rows lo to hi, at most blockRows, and their gradients. out holds the
+// outputs of these rows.
+func (l *Learner) rowLosses(worker, lo, hi int, out []float32) {
+	b, k := &l.batch, l.actor.Spec().Outputs()
+	dOut := b.dOut[lo*k : hi*k]
+	clear(dOut)
+	if l.together(&b.blocks[worker], lo, hi, out, dOut) {
 		return
 	}
-	d, buf := b.dists[worker], l.collector.Buf
+	d := b.dists[worker]
 	for i := lo; i < hi; i++ {
-		r, out, dOut := b.rows[i], b.out[i*k:(i+1)*k], b.dOut[i*k:(i+1)*k]
-		action, mask := l.collector.Row(r)
-		d.Condition(out, mask)
-		logRatio := d.LogProb(action) - float64(buf.LogProb[r])
-		dLogProb := l.loss(i, logRatio, math.Exp(logRatio), d.Entropy())
-		d.Grad(dOut, action, dLogProb, -l.weight()*l.cfg.EntCoef)
+		row, dRow := out[(i-lo)*k:(i-lo+1)*k], dOut[(i-lo)*k:(i-lo+1)*k]
+		action, mask := l.collector.Row(b.rows[i])
+		d.Condition(row, mask)
+		logRatio := d.LogProb(action) - float64(b.records[i].logProb)
+		dLogProb := l.loss(i, row, dRow, logRatio, math.Exp(logRatio), d.Entropy())
+		d.Grad(dRow, action, dLogProb, -l.weight()*l.cfg.EntCoef)
 	}
 }
 
-// together is blockLosses for distributions that are computed together. It does nothing and returns false if they are
-// not.
-func (l *Learner) together(m *blockMemory, lo, hi int) bool {
-	b, buf, k, count := &l.batch, l.collector.Buf, l.actor.Spec().Outputs(), hi-lo
-	if m.rows == nil {
+// together is rowLosses for distributions that are computed together. It does nothing and returns false if they are not.
+func (l *Learner) together(m *blockMemory, lo, hi int, out, dOut []float32) bool {
+	b, size, k, count := &l.batch, l.collector.Buf.MaskSize, l.actor.Spec().Outputs(), hi-lo
+	if m.rows == nil || !m.rows.Condition(out, count, b.mask[lo*size:hi*size]) {
 		return false
 	}
-	var mask []bool
-	if buf.MaskSize > 0 {
-		mask = b.mask[lo*buf.MaskSize : hi*buf.MaskSize]
-		for i, r := range b.rows[lo:hi] {
-			_, row := l.collector.Row(r)
-			copy(mask[i*buf.MaskSize:], row)
-		}
-	}
-	if !m.rows.Condition(b.out[lo*k:hi*k], count, mask) {
-		return false
-	}
-	for i, r := range b.rows[lo:hi] {
-		m.logRatio[i] = m.rows.LogProb(i, int(buf.Action[r])) - float64(buf.LogProb[r])
+	records := b.records[lo:hi]
+	for i := range records {
+		m.logRatio[i] = m.rows.LogProb(i, int(records[i].action)) - float64(records[i].logProb)
 	}
 	vmath.ShiftedExp(m.ratio[:count], m.logRatio[:count], 0)
 	dEntropy := -l.weight() * l.cfg.EntCoef
-	for i, r := range b.rows[lo:hi] {
-		dLogProb := l.loss(lo+i, m.logRatio[i], m.ratio[i], m.rows.Entropy(i))
-		m.rows.Grad(i, b.dOut[(lo+i)*k:(lo+i+1)*k], int(buf.Action[r]), dLogProb, dEntropy)
+	for i := range records {
+		row, dRow := out[i*k:(i+1)*k], dOut[i*k:(i+1)*k]
+		dLogProb := l.loss(lo+i, row, dRow, m.logRatio[i], m.ratio[i], m.rows.Entropy(i))
+		m.rows.Grad(i, dRow, int(records[i].action), dLogProb, dEntropy)
 	}
 	return true
 }
@@ -306,12 +405,12 @@ func (l *Learner) together(m *blockMemory, lo, hi int) bool {
 // weight returns the weight of each row in the loss.
 func (l *Learner) weight() float64 { return 1 / float64(len(l.batch.rows)) }
 
-// loss sets the stats of row i of the minibatch: its part in the loss. It adds the gradient with respect to the value to
-// dOut, and returns that with respect to the logarithm of the action's probability. ratio is the exponential of
-// logRatio.
-func (l *Learner) loss(i int, logRatio, ratio, entropy float64) (dLogProb float64) {
-	a, buf, b := l.actor, l.collector.Buf, &l.batch
-	r, at, weight, adv, clip := b.rows[i], i*a.Spec().Outputs()+a.Value, l.weight(), float64(b.adv[i]), b.clip
+// loss sets the stats of row i of the minibatch, its part in the loss, from the row of outputs. It adds the gradient with
+// respect to the value to dOut, and returns that with respect to the logarithm of the action's probability. ratio is the
+// exponential of logRatio.
+func (l *Learner) loss(i int, out, dOut []float32, logRatio, ratio, entropy float64) (dLogProb float64) {
+	a, b := l.actor, &l.batch
+	weight, adv, clip, rec := l.weight(), float64(b.adv[i]), b.clip, &b.records[i]
 	s := &b.stats[i]
 
 	// Clipped surrogate objective [8]. Where the clipped term is the smaller, the gradient is 0.
@@ -323,7 +422,7 @@ func (l *Learner) loss(i int, logRatio, ratio, entropy float64) (dLogProb float6
 	s.entropyLoss = -weight * entropy // [10]
 
 	// Value loss, clipped only if configured [9]. It is the mean square, without a half, as in SB3.
-	value, old, ret := float64(b.out[at]), float64(buf.Value[r]), float64(buf.Ret[r])
+	value, old, ret := float64(out[a.Value]), float64(rec.value), float64(rec.ret)
 	unclipped := true
 	if l.cfg.ClipRangeVf.Initial > 0 { // a linear range that has reached 0 clips every change
 		if change := value - old; math.Abs(change) > b.clipVf {
@@ -336,7 +435,7 @@ func (l *Learner) loss(i int, logRatio, ratio, entropy float64) (dLogProb float6
 	}
 	s.value = weight * (value - ret) * (value - ret)
 	if unclipped {
-		b.dOut[at] += float32(weight * l.cfg.VfCoef * 2 * (value - ret))
+		dOut[a.Value] += float32(weight * l.cfg.VfCoef * 2 * (value - ret))
 	}
 
 	s.approxKL = weight * (ratio - 1 - logRatio) // [12]: the estimator k3 of http://joschu.net/blog/kl-approx.html

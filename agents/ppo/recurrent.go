@@ -66,26 +66,28 @@ func NewRecurrent(cfg RecurrentConfig, env agents.EnvInfo, newNetwork agents.Net
 }
 
 // gatherSequences returns the rows of the given sequences, of shape (steps, sequences), and gathers
-// their states and the starts of episodes. Sequence q is piece q/N of environment q%N.
+// their states and the starts of episodes.
 func (l *Learner) gatherSequences(sequences []int) []int {
 	q, n, size := l.collector.Seq, l.collector.Buf.N, l.actor.Spec().StateSize()
 	for j, s := range sequences {
 		piece, env := s/n, s%n
 		copy(l.batch.state[j*size:(j+1)*size], q.State[piece][env*size:])
-		for t := range q.Steps {
-			row := (piece*q.Steps+t)*n + env
-			l.rows[t*len(sequences)+j] = row
-			l.batch.begins[t*len(sequences)+j] = q.Begins[row]
-		}
 	}
+	l.eachOf(sequences, func(i, row int) {
+		l.rows[i] = row
+		l.batch.begins[i] = q.Begins[row]
+	})
 	return l.rows
 }
 
-// forward evaluates the n rows of the minibatch.
-func (l *Learner) forward(n int) ([]float32, error) {
-	obs, seq := l.batch.obs[:n*l.collector.Buf.ObsSize], l.collector.Seq
-	if seq == nil {
-		return l.actor.Net.Forward(obs, n)
+// eachOf calls f for each row of the given sequences with its place in their minibatch. Sequence q is piece q/N of
+// environment q%N.
+func (l *Learner) eachOf(sequences []int, f func(i, row int)) {
+	q, n := l.collector.Seq, l.collector.Buf.N
+	for j, s := range sequences {
+		piece, env := s/n, s%n
+		for t := range q.Steps {
+			f(t*len(sequences)+j, (piece*q.Steps+t)*n+env)
+		}
 	}
-	return l.actor.Net.(models.Recurrent).ForwardSequence(obs, seq.Steps, n/seq.Steps, l.batch.state, l.batch.begins)
 }

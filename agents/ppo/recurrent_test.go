@@ -245,7 +245,7 @@ func TestStates(t *testing.T) {
 		for i, r := range rows {
 			l.batch.obs[i] = l.collector.Buf.Obs[r]
 		}
-		out, err := l.forward(16)
+		out, err := l.actor.Net.(models.Recurrent).ForwardSequence(l.batch.obs, 8, 2, l.batch.state, l.batch.begins)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +306,7 @@ func checkRecurrentGradient(t *testing.T, spec *envs.Spec, cfg RecurrentConfig, 
 		}
 	}
 	minibatch := []int{2, 0}
-	s, err := r.L.gradient(minibatch, 0.2, 0)
+	s, err := gradientOf(r.L, minibatch, 0.2, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func checkRecurrentGradient(t *testing.T, spec *envs.Spec, cfg RecurrentConfig, 
 	for i, p := range actor.Params {
 		copy(p.Value, r.L.actor.Params[i].Value)
 	}
-	o, err := want.gradient(minibatch, 0.2, 0)
+	o, err := gradientOf(&want, minibatch, 0.2, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func checkSlope(t *testing.T, l *Learner, minibatch []int, i int, grad []float32
 		for j, g := range grad {
 			p.Value[j] = first[j] + float32(h*float64(g)/length)
 		}
-		s, err := l.gradient(minibatch, 0.2, 0)
+		s, err := gradientOf(l, minibatch, 0.2, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

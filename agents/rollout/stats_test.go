@@ -53,24 +53,26 @@ func TestExplainedVariance(t *testing.T) {
 // TestExplainedVarianceBits: the sums keep the order of the definition, one number after the other.
 func TestExplainedVarianceBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	value, ret := make([]float32, 1000), make([]float32, 1000)
-	for i := range ret {
-		value[i], ret[i] = float32(rng.NormFloat64()), float32(100*rng.NormFloat64())
-	}
-	variance := func(x func(int) float64) float64 {
-		var sum, squares float64
+	for range 300 {
+		value, ret := make([]float32, 5), make([]float32, 5)
 		for i := range ret {
-			sum += x(i) - x(0)
+			value[i], ret[i] = float32(90*rng.NormFloat64()), float32(100*rng.NormFloat64())
 		}
-		mean := sum / float64(len(ret))
-		for i := range ret {
-			d := x(i) - x(0) - mean
-			squares += d * d
+		variance := func(x func(int) float64) float64 {
+			var sum, squares float64
+			for i := range ret {
+				sum += x(i) - x(0)
+			}
+			mean := sum / float64(len(ret))
+			for i := range ret {
+				d := x(i) - x(0) - mean
+				squares += d * d
+			}
+			return squares / float64(len(ret))
 		}
-		return squares / float64(len(ret))
-	}
-	want := 1 - variance(func(i int) float64 { return float64(ret[i]) - float64(value[i]) })/variance(func(i int) float64 { return float64(ret[i]) })
-	if got := rollout.ExplainedVariance(value, ret); got != want {
-		t.Errorf("ExplainedVariance = %v, want %v", got, want)
+		want := 1 - variance(func(i int) float64 { return float64(ret[i]) - float64(value[i]) })/variance(func(i int) float64 { return float64(ret[i]) })
+		if got := rollout.ExplainedVariance(value, ret); got != want {
+			t.Fatalf("ExplainedVariance(%v, %v) = %v, want %v", value, ret, got, want)
+		}
 	}
 }

@@ -69,20 +69,28 @@ type Network struct {
 	input   []float32 // of the current Forward, for the workers to copy; nil if obs holds it
 	dOut    []float32 // of the current Backward
 
+	beside     int                    // parts of besidePart
+	besidePart func(worker, part int) // of the current BackwardBeside
+	apart      apart
+
 	groups  []*group
 	workers []*worker
 	active  int // number of workers for large batches
 	team    *team.Team
-	stride  int // rows of a part of the current Forward
+	stride  int                                         // rows of a part of the current Forward
+	before  func(worker, lo, hi int)                    // of the current ForwardParts
+	after   func(worker, lo, hi int, outputs []float32) // likewise
 
 	balanced bool // groups have about equal work
 
-	forwardPart, backwardPart, forwardLane, backwardLane func(worker, part int) // stored, so that a pass allocates nothing
+	// Stored, so that a pass allocates nothing.
+	forwardPart, backwardPart, forwardLane, backwardLane, beforePart, afterPart func(worker, part int)
 }
 
 var (
 	_ models.Network = (*Network)(nil)
 	_ models.Skipper = (*Network)(nil)
+	_ models.Parter  = (*Network)(nil)
 	_ team.Lender    = (*Network)(nil)
 )
 
@@ -107,6 +115,8 @@ func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
 	n.build()
 	n.team, n.forwardPart, n.backwardPart = team.New(), n.computeForward, n.computeBackward
 	n.forwardLane, n.backwardLane = n.computeForwardLane, n.computeBackwardLane
+	n.beforePart, n.afterPart = n.callBefore, n.callAfter
+	n.apart.bind(n)
 	n.recurrence.bind(n)
 	n.SetWorkers(1)
 	return n, nil
@@ -135,6 +145,35 @@ func (n *Network) Params() []models.Param { return n.params }
 // had as many rows. An error about edges in obs wraps [models.ErrEdge].
 func (n *Network) Forward(obs []float32, rows int) ([]float32, error) {
 	return n.forward(obs, 1, rows, nil, nil)
+}
+
+// ForwardParts implements [models.Parter].
+func (n *Network) ForwardParts(obs []float32, rows int, before func(worker, lo, hi int), after func(worker, lo, hi int, outputs []float32)) ([]float32, error) {
+	n.before, n.after = before, after
+	defer func() { n.before, n.after = nil, nil }()
+	if rows > 0 && (n.graphs != nil || len(n.lstms) > 0) { // these read all observations first
+		n.callParts(n.beforePart, rows, before != nil)
+		n.before = nil
+	}
+	return n.forward(obs, 1, rows, nil, nil)
+}
+
+// callParts calls beforePart or afterPart for all rows.
+func (n *Network) callParts(f func(worker, part int), rows int, given bool) {
+	if given {
+		n.rows = rows
+		n.do(team.Blocks(rows, models.PartRows), f)
+	}
+}
+
+func (n *Network) callBefore(worker, part int) {
+	lo, hi := team.Block(part, n.rows, models.PartRows)
+	n.before(worker, lo, hi)
+}
+
+func (n *Network) callAfter(worker, part int) {
+	lo, hi := team.Block(part, n.rows, models.PartRows)
+	n.after(worker, lo, hi, n.outputs[lo*n.width:hi*n.width])
 }
 
 // Skip implements [models.Skipper].
@@ -193,7 +232,10 @@ func (n *Network) keepStarts(starts []bool) {
 
 // Backward implements [models.Network]. It may be called again for other gradients of the same
 // outputs; each call overwrites Param.Grad.
-func (n *Network) Backward(dOutputs []float32) error {
+func (n *Network) Backward(dOutputs []float32) error { return n.BackwardBeside(dOutputs, 0, nil) }
+
+// BackwardBeside implements [models.Parter].
+func (n *Network) BackwardBeside(dOutputs []float32, parts int, f func(worker, part int)) error {
 	if n.rows == 0 {
 		return fmt.Errorf("%w: Backward without a Forward before it", ErrBatch)
 	}
@@ -207,9 +249,10 @@ func (n *Network) Backward(dOutputs []float32) error {
 	for _, l := range n.lstms {
 		clear(l.dOutput[:n.rows*l.width])
 	}
+	n.beside, n.besidePart = parts, f
 	n.runBackward()
 	n.backwardLSTMs()
-	n.dOut = nil
+	n.dOut, n.besidePart = nil, nil
 	return nil
 }
 

@@ -88,9 +88,11 @@ func (n *Network) do(parts int, f func(worker, part int)) {
 // runForward computes the outputs of the current batch. Rows do not depend on each other.
 func (n *Network) runForward() {
 	if n.inLanes() {
+		n.callParts(n.beforePart, n.rows, n.before != nil)
 		copy(n.obs, n.input)
 		n.input = nil
 		n.team.Lanes(len(n.groups), n.forwardLane)
+		n.callParts(n.afterPart, n.rows, n.after != nil)
 		return
 	}
 	n.stride = n.tile
@@ -102,8 +104,14 @@ func (n *Network) runForward() {
 }
 
 func (n *Network) computeForward(worker, part int) {
-	lo := part * n.stride
-	n.workers[worker].forward(n.towers, n.free, lo, min(lo+n.stride, n.rows))
+	lo, hi := team.Block(part, n.rows, n.stride)
+	if n.before != nil {
+		n.before(worker, lo, hi)
+	}
+	n.workers[worker].forward(n.towers, n.free, lo, hi)
+	if n.after != nil {
+		n.after(worker, lo, hi, n.outputs[lo*n.width:hi*n.width])
+	}
 }
 
 // inLanes reports whether each worker computes one group for all rows. Then a group's activations and gradients stay in
@@ -143,17 +151,35 @@ func (n *Network) runBackward() {
 		g.turn.Store(0)
 	}
 	if n.inLanes() {
+		n.do(n.beside, n.besidePart)
 		n.team.Lanes(len(n.groups), n.backwardLane)
 		return
 	}
-	shards := (n.rows + n.shard - 1) / n.shard
-	n.do(shards*len(n.groups), n.backwardPart)
+	shards := n.shards()
+	n.apart.begin()
+	n.do(n.beside+shards*len(n.groups), n.backwardPart)
+	n.apart.add()
 }
 
+// shards returns the number of shards of the current batch.
+func (n *Network) shards() int { return (n.rows + n.shard - 1) / n.shard }
+
 func (n *Network) computeBackward(worker, part int) {
+	if part < n.beside {
+		n.besidePart(worker, part)
+		return
+	}
+	part -= n.beside
 	shard, g := part/len(n.groups), n.groups[part%len(n.groups)]
 	lo := shard * n.shard
 	w := n.workers[worker]
+	if n.apart.used {
+		own := w.grads
+		w.grads = n.apart.grads[shard]
+		w.backward(g, lo, min(lo+n.shard, n.rows))
+		w.grads = own
+		return
+	}
 	w.backward(g, lo, min(lo+n.shard, n.rows))
 	w.addShard(g, shard)
 }

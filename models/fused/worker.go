@@ -29,16 +29,7 @@ func newWorker(n *Network) *worker {
 		}
 	}
 	w.dHead, w.sums = aligned(items*n.widestHead), aligned(n.tile*n.widest)
-	total := 0
-	for _, p := range n.params {
-		total += len(p.Grad)
-	}
-	flat := aligned(total)
-	for _, p := range n.params {
-		size := len(p.Grad)
-		w.grads = append(w.grads, flat[:size:size])
-		flat = flat[size:]
-	}
+	w.grads = newGrads(n)
 	return w
 }
 
