@@ -6,7 +6,6 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/onpolicy"
 	"github.com/kubernasium/kubernasium/agents/policies"
-	"github.com/kubernasium/kubernasium/models"
 )
 
 // RecurrentAlgo is the name of PPO with a recurrent policy: RL Zoo's name for sb3-contrib's
