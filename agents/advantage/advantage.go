@@ -5,6 +5,8 @@
 // network that learns the gains of many decisions averages the noise. The policy adds a weight times WeightedFGD's score, since the gains
 // of nodes that rollouts seldom try are not learned well.
 //
+// In timed dynamics a gain is by how much less pods wait.
+//
 // With the rollouts' policy π, the network estimates its advantage A(s, a), up to a number for each state; taking the best
 // action is one step of policy iteration.
 //
@@ -22,12 +24,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
-	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/fused"
 	"github.com/kubernasium/kubernasium/models/optim"
@@ -42,6 +44,8 @@ type Config struct {
 	// Loads are GPUs requested, over those of the nodes, in ascending order. What is allocated there counts, in the mean; episodes
 	// and futures end at the last.
 	Loads []float64
+	// Horizon is the length of futures of timed dynamics, in which what pods wait counts in place of allocations.
+	Horizon time.Duration
 
 	Episodes     int     // that are played
 	From         float64 // GPUs requested, over those of the nodes, from which decisions are looked at
@@ -52,13 +56,13 @@ type Config struct {
 
 	Width, Steps, Batch int     // of the two layers; gradient steps; decisions in each
 	LearningRate        float64 // falls linearly to 0
-	Weight              float64 // GPUs for a point of WeightedFGD's score
+	Weight              float64 // GPUs, in timed dynamics thousands of seconds, for a point of WeightedFGD's score
 }
 
 // Defaults returns the settings of docs/results/gpu.md.
 func Defaults() Config {
 	return Config{
-		Env: "k8s/GPUPodScheduling-v2", Loads: []float64{1, 1.3},
+		Env: "k8s/GPUPodScheduling-v2", Loads: []float64{1, 1.3}, Horizon: 1500 * time.Second,
 		Episodes: 400, From: 0.2, Density: 0.3, Best: 8, Others: 2, Futures: 6, Explore: 0.15,
 		Width: 64, Steps: 40_000, Batch: 256, LearningRate: 0.002, Weight: 0.015,
 	}
@@ -75,7 +79,7 @@ func (c *Config) check() error {
 type Decision struct {
 	Episode int
 	Rows    []float32 // of the nodes, each followed by the globals
-	Gains   []float32 // GPUs more than in the mean of the nodes
+	Gains   []float32 // what nodes are worth more than in the mean of them
 }
 
 // Collect plays the episodes, on all cores, and returns their decisions in order. They do not depend on the number of cores.
@@ -124,7 +128,7 @@ func (c *Config) work(ctx context.Context, do func(play func(k int, seed uint64)
 		return err
 	}
 	defer v.Close()
-	g, err := NewGains(v.Env(0).Task(), c.Futures, c.Loads)
+	g, err := NewGains(v.Env(0).Task(), c.Futures, c.Loads, c.Horizon)
 	if err != nil {
 		return err
 	}
@@ -133,8 +137,8 @@ func (c *Config) work(ctx context.Context, do func(play func(k int, seed uint64)
 	if err != nil {
 		return err
 	}
-	if nodes.Edges != nil || wait || opts["dynamics"] == gpu.DynamicsTimed {
-		return fmt.Errorf("%w: advantages are learned in dynamics %s, without edges and defer", envs.ErrInvalidOption, gpu.DynamicsTimeFree)
+	if nodes.Edges != nil || wait {
+		return fmt.Errorf("%w: advantages are learned without edges and defer", envs.ErrInvalidOption)
 	}
 	if _, err := scoreColumns(v.Env(0).Task()); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/ppo"
@@ -27,7 +28,16 @@ func small() Config {
 }
 
 func TestCollectIsDeterministic(t *testing.T) {
-	c := small()
+	t.Run("time-free", func(t *testing.T) { checkCollect(t, small()) })
+	t.Run("timed", func(t *testing.T) {
+		c := small()
+		c.EnvKwargs = map[string]any{"num_nodes": 8, "dynamics": gpu.DynamicsTimed, "num_pods": 60, "load": 1.5}
+		checkCollect(t, c)
+	})
+}
+
+func checkCollect(t *testing.T, c Config) {
+	t.Helper()
 	collect := func(procs int) []Decision {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 		d, err := c.Collect(t.Context())
@@ -214,7 +224,7 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 	tried := 0
 	for seed := range uint64(4) {
 		begin(seed)
-		g, err := NewGains(task, 1, []float64{1.3})
+		g, err := NewGains(task, 1, []float64{1.3}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,5 +276,183 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 	}
 	if tried < 8 {
 		t.Errorf("%d nodes tried, want more", tried)
+	}
+}
+
+// ownCourse is the future that the episode will have, until a time from now.
+func ownCourse(s *gpu.RolloutState, until time.Duration) gpushare.Course {
+	pods := s.Instance.Arrivals
+	f := gpushare.Course{Duration: pods[s.Current].Duration, Offered: s.Pos, Until: until}
+	for i, pod := range s.Queue {
+		if i != s.Pos {
+			f.Waiting = append(f.Waiting, gpushare.CoursePod{Class: pods[pod].Class, Duration: pods[pod].Duration})
+		}
+	}
+	for _, r := range s.Running {
+		f.Running = append(f.Running, gpushare.CourseRun{Class: pods[r.Pod].Class, Node: r.Node, Devices: r.Devices, End: r.At - s.Now})
+	}
+	for _, p := range pods[s.Next:] {
+		if s.Inventory.CouldFitSome(&s.Catalogue.Classes[p.Class]) {
+			f.Pods = append(f.Pods, gpushare.CoursePod{Class: p.Class, At: p.At - s.Now, Duration: p.Duration})
+		}
+	}
+	return f
+}
+
+// TestTimedGainsAreWhatPodsWait: in the episode's own future, pods wait as long as in an episode in which the pod goes to the node and
+// WeightedFGD plays on: until a later decision, and until the end, of which the environment's rewards tell.
+func TestTimedGainsAreWhatPodsWait(t *testing.T) {
+	v, err := envs.Make("k8s/GPUPodScheduling-v2", 1, envs.VecOptions{
+		Options:   map[string]any{"num_nodes": 12, "dynamics": gpu.DynamicsTimed, "num_pods": 250, "load": 1.6, "reward": gpu.RewardWaiting},
+		Autoreset: envs.Disabled,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	task := v.Env(0).Task().(*gpu.Task)
+	policy, err := envs.NewPolicies(v, "WeightedFGD", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func(seed uint64, steps int) {
+		if _, err := v.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{seed}}); err != nil {
+			t.Fatal(err)
+		}
+		for range steps {
+			if _, err := policy.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// play goes to a node and lets WeightedFGD play for some decisions, or to the end. It returns the seconds waited and the time.
+	play := func(node int32, decisions int) (waited float64, now time.Duration) {
+		last, err := v.Step(t.Context(), []float32{float32(node)})
+		for k := 1; err == nil; k++ {
+			waited -= 1000 * float64(last.Reward[0])
+			if last.Done(0) {
+				return waited, now
+			}
+			now = task.RolloutState().Now
+			if k == decisions {
+				return waited, now
+			}
+			last, err = policy.Step(t.Context())
+		}
+		t.Fatal(err)
+		return
+	}
+	tried, differ := 0, 0
+	for seed := range uint64(6) {
+		steps := 60 + 20*int(seed)
+		begin(seed, steps)
+		g, err := NewGains(task, 1, []float64{1}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		nodes := slices.Clone(g.Nodes(4, 1, rand.New(rand.NewPCG(seed, 1))))
+		for _, node := range nodes {
+			for _, decisions := range []int{40, 0} {
+				begin(seed, steps)
+				s := task.RolloutState()
+				from := s.Now
+				course := ownCourse(&s, 24*time.Hour) // when no pod waits any longer
+				want, now := play(node, decisions)
+				if decisions > 0 {
+					course.Until = now - from
+				}
+				begin(seed, steps)
+				g.Nodes(1, 0, nil)
+				got := g.g.PlayTimed(nil, task.RolloutState().Class, []int32{node}, []gpushare.Course{course})[0]
+				if math.Abs(got-want) > 1e-3*max(1, want) {
+					t.Errorf("seed %d, node %d, %d decisions: pods wait %v seconds, want %v", seed, node, decisions, got, want)
+				}
+				tried++
+				if want > 0 {
+					differ++
+				}
+			}
+		}
+	}
+	if tried < 30 || differ < 20 {
+		t.Errorf("%d plays, in %d of which pods wait, want more", tried, differ)
+	}
+}
+
+// TestDrawnCourses keep what is known: the queue, what runs, and when pods come. They draw how long pods still run.
+func TestDrawnCourses(t *testing.T) {
+	v, err := envs.Make("k8s/GPUPodScheduling-v2", 1, envs.VecOptions{
+		Options: map[string]any{"num_nodes": 12, "dynamics": gpu.DynamicsTimed, "num_pods": 250, "load": 1.6}, Autoreset: envs.Disabled,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if _, err := v.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{5}}); err != nil {
+		t.Fatal(err)
+	}
+	policy, err := envs.NewPolicies(v, "WeightedFGD", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 120 {
+		if _, err := policy.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	task := v.Env(0).Task().(*gpu.Task)
+	g, err := NewGains(task, 1, []float64{1}, 600*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	s := task.RolloutState()
+	own, rng := ownCourse(&s, 600*time.Second), rand.New(rand.NewPCG(1, 2))
+	var f gpushare.Course
+	longer, changed := 0, 0
+	for range 50 {
+		g.draw(&f, &s, rng)
+		if len(f.Waiting) != len(own.Waiting) || len(f.Running) != len(own.Running) || f.Offered != own.Offered || f.Until != own.Until {
+			t.Fatalf("%d wait and %d run, want %d and %d", len(f.Waiting), len(f.Running), len(own.Waiting), len(own.Running))
+		}
+		for i := range f.Waiting {
+			if f.Waiting[i].Class != own.Waiting[i].Class {
+				t.Fatal("the queue has other pods")
+			}
+		}
+		for i := range f.Running {
+			a, b := f.Running[i], own.Running[i]
+			if a.Node != b.Node || a.Class != b.Class || a.Devices != b.Devices || a.End <= 0 {
+				t.Fatalf("%+v runs, want %+v to end later than now", a, b)
+			}
+			if a.End > b.End {
+				longer++
+			}
+			if a.End != b.End {
+				changed++
+			}
+		}
+		for _, p := range f.Pods {
+			if p.At < 0 || p.At >= f.Until || !s.Inventory.CouldFitSome(&s.Catalogue.Classes[p.Class]) {
+				t.Fatalf("%+v arrives", p)
+			}
+		}
+	}
+	impossible := 0
+	for _, p := range s.Instance.Arrivals {
+		if !s.Inventory.CouldFitSome(&s.Catalogue.Classes[p.Class]) {
+			impossible++
+		}
+	}
+	if impossible == 0 {
+		t.Error("each pod fits some node of the empty cluster, so that the test does not show that others are left out")
+	}
+	if len(own.Waiting) == 0 || len(f.Pods) < 5 || changed < 50 || longer == 0 || longer == changed {
+		t.Errorf("%d wait, %d arrive, %d ends differ and %d are later; want some of each", len(own.Waiting), len(f.Pods), changed, longer)
 	}
 }

@@ -48,7 +48,7 @@ func rollouts(c gpushare.RolloutConfig) func(envs.Task) (envs.Policy, error) {
 		return gpushare.NewRollouts(&t.inventory, t.in.Outlook.Reserve, t.src.Catalogue, c, func() ([]int32, int64) { return t.in.Past(t.next), t.arrived })
 	})
 	return func(task envs.Task) (envs.Policy, error) {
-		if t, ok := task.(*Task); ok && (t.timed() || t.opts.Defer) {
+		if t, ok := task.(*Task); ok && (t.Timed() || t.opts.Defer) {
 			return nil, fmt.Errorf("gpu: %s plays dynamics %s without option defer", rolloutName, DynamicsTimeFree)
 		}
 		if err := c.Check(); err != nil {

@@ -93,12 +93,12 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 			devices = t.devices
 		}
 		t.bind(c.State(), pod, node, devices)
-		if t.timed() {
+		if t.Timed() {
 			t.queue = slices.Delete(t.queue, t.pos, t.pos+1)
 		} else if t.defers[pod] == 0 {
 			t.note()
 		}
-	case t.timed():
+	case t.Timed():
 		t.pos++
 	default:
 		t.fail(pod)
@@ -128,7 +128,7 @@ func (t *Task) possible(c *gpushare.Class) bool {
 
 // advance advances to the next decision and carries out the ops.
 func (t *Task) advance(ctx context.Context, c cluster.Cluster) error {
-	if t.timed() {
+	if t.Timed() {
 		return t.advanceTime(ctx, c)
 	}
 	for {
@@ -158,7 +158,7 @@ func (t *Task) mayDefer() bool {
 	switch {
 	case !t.opts.Defer || t.current < 0:
 		return false
-	case t.timed():
+	case t.Timed():
 		return t.next < len(t.in.Arrivals) || len(t.running) > 0 // otherwise nothing would ever change
 	}
 	return int(t.defers[t.current]) < t.opts.MaxDefers
@@ -166,7 +166,7 @@ func (t *Task) mayDefer() bool {
 
 func (t *Task) deferPod(pod int32) {
 	t.defers[pod] = uint8(min(int(t.defers[pod])+1, math.MaxUint8))
-	if t.timed() {
+	if t.Timed() {
 		t.pos++
 		return
 	}

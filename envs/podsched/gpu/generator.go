@@ -77,7 +77,7 @@ func (t *Task) reset() {
 	clear(t.defers)
 	clear(t.blocked)
 	t.arrived, t.placedPods, t.failed = 0, 0, 0
-	t.waited, t.completed, t.busy, t.waiting = 0, 0, 0, 0
+	t.waited, t.completed, t.busy, t.waiting, t.now = 0, 0, 0, 0, 0
 	t.planned = -1
 	t.ops = t.ops[:0]
 }

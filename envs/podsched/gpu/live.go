@@ -57,7 +57,7 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 
 // CanContinue implements [envs.Continuer].
 func (t *Task) CanContinue() error {
-	if t.timed() {
+	if t.Timed() {
 		return fmt.Errorf("%w: option dynamics is %s", envs.ErrCannotResample, DynamicsTimed)
 	}
 	return nil
@@ -85,7 +85,7 @@ func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
 		if s.Pods[i].Phase != cluster.Deleted {
 			a.Class = cat.Of[gpuworkload.ShapeOf(s, int32(i))]
 		}
-		if t.timed() && int32(i) == d.Pod {
+		if t.Timed() && int32(i) == d.Pod {
 			a.At -= d.Waited
 		}
 		t.in.Arrivals = append(t.in.Arrivals, a)
@@ -93,7 +93,7 @@ func (t *Task) attendPods(s *cluster.State, d envs.Decision) error {
 		switch p := &s.Pods[i]; {
 		case p.Phase == cluster.Running:
 			t.inventory.Place(&cat.Classes[a.Class], p.Node, p.Devices)
-		case p.Phase == cluster.Pending && t.timed():
+		case p.Phase == cluster.Pending && t.Timed():
 			t.queue = append(t.queue, int32(i))
 		}
 	}

@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"time"
+
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
@@ -36,8 +38,9 @@ type Task struct {
 
 	arrived                 int64 // thousandths of a GPU
 	placedPods, failed      int
-	waited, completed, busy float64 // seconds of placed pods; seconds until their end; GPU use, in parts of the cluster times seconds
-	waiting                 float64 // sum of the waiting times of pods, in seconds
+	waited, completed, busy float64       // seconds of placed pods; seconds until their end; GPU use, in parts of the cluster times seconds
+	now                     time.Duration // of timed dynamics, at the last event
+	waiting                 float64       // sum of the waiting times of pods, in seconds
 
 	planned  int32  // node of the plan, or -1
 	devices  uint64 // of the plan
@@ -65,7 +68,8 @@ func newTask(src *source) *Task {
 	return t
 }
 
-func (t *Task) timed() bool { return t.opts.Dynamics == DynamicsTimed }
+// Timed reports whether the dynamics are timed.
+func (t *Task) Timed() bool { return t.opts.Dynamics == DynamicsTimed }
 
 // Spaces implements [envs.Task].
 func (t *Task) Spaces() (obs, act space.Space) {
@@ -93,11 +97,17 @@ type RolloutState struct {
 	Catalogue *gpushare.Catalogue
 	Class     *gpushare.Class // of the current pod
 	Requested int64           // thousandths of a GPU requested so far
+	Current   int32           // pod to place
+
+	Now       time.Duration // this and what follows are of timed dynamics
+	Next, Pos int           // next of the instance's arrivals; index of Current in Queue
+	Queue     []int32       // pods that wait
+	Running   cluster.Departures
 }
 
 // RolloutState returns the current state for rollouts.
 func (t *Task) RolloutState() RolloutState {
-	return RolloutState{&t.inventory, &t.in, t.src.Catalogue, t.class(t.current), t.arrived}
+	return RolloutState{&t.inventory, &t.in, t.src.Catalogue, t.class(t.current), t.arrived, t.current, t.now, t.next, t.pos, t.queue, t.running}
 }
 
 // class returns the class of a pod.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
-	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
 // advanceTime advances the clock until a waiting pod fits some node.
@@ -57,6 +56,7 @@ func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) 
 		return err
 	}
 	s := c.State()
+	t.now = s.Now
 	for len(t.running) > 0 && t.running[0].At <= at {
 		e := t.running.Pop()
 		if p := s.Pods[e.Pod].Phase; p != cluster.Succeeded {
@@ -66,7 +66,7 @@ func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) 
 		t.freed++
 	}
 	for t.next < len(t.in.Arrivals) && t.in.Arrivals[t.next].At <= at {
-		if pod := t.arrive(s); t.couldFitSome(t.class(pod)) {
+		if pod := t.arrive(s); t.inventory.CouldFitSome(t.class(pod)) {
 			t.queue = append(t.queue, pod)
 			t.note()
 		} else {
@@ -75,14 +75,4 @@ func (t *Task) elapse(ctx context.Context, c cluster.Cluster, at time.Duration) 
 	}
 	t.pos = 0
 	return nil
-}
-
-// couldFitSome reports whether a pod would fit some node of the empty cluster.
-func (t *Task) couldFitSome(c *gpushare.Class) bool {
-	for i := range t.inventory.Nodes {
-		if t.inventory.CouldFit(c, int32(i)) {
-			return true
-		}
-	}
-	return false
 }

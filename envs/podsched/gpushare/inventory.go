@@ -119,6 +119,16 @@ func (b *Inventory) CouldFit(c *Class, i int32) bool {
 	return c.GPUs == 0 || n.Model >= 0 && c.ModelSet>>n.Model&1 != 0 && c.GPUs <= n.Devices
 }
 
+// CouldFitSome reports whether a pod of class c would fit some node of the empty cluster.
+func (b *Inventory) CouldFitSome(c *Class) bool {
+	for i := range b.Nodes {
+		if b.CouldFit(c, int32(i)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Place puts a pod of class c, which must fit, on the devices of node i.
 func (b *Inventory) Place(c *Class, i int32, devices uint64) { b.change(c, i, devices, 1) }
 

@@ -29,6 +29,7 @@ type Lookahead struct {
 	cluster      Inventory  // of the rollout: only what Reserve reads
 	full         []uint32   // by class: the rollout in which it was found to fit no node
 	rollout      uint32
+	timed        course
 }
 
 // lookDevices is the maximum number of devices of a node.
@@ -173,24 +174,47 @@ func (l *Lookahead) choose(c *Class) int32 {
 	pressure := l.pressure(c)
 	node, best := int32(-1), math.Inf(-1)
 	for i := range l.nodes {
-		n := &l.nodes[i]
-		model := l.states[n.state].model
-		if !n.admits(c, i, model) {
-			continue
-		}
-		e := l.cell(n.state, c)
-		if e.score == cellNoFit {
-			continue
-		}
-		v := l.value(e)
-		if model >= 0 {
-			v -= float64(l.weights.Pressure * pressure[model])
-		}
-		if v > best {
+		if v, ok := l.worth(c, int32(i), pressure); ok && v > best {
 			node, best = int32(i), v
 		}
 	}
 	return node
+}
+
+// chooseOf is choose among some nodes, in ascending order.
+func (l *Lookahead) chooseOf(c *Class, nodes []int32) int32 {
+	var pressure []float64
+	node, best := int32(-1), math.Inf(-1)
+	for _, i := range nodes {
+		if !l.nodes[i].admits(c, int(i), l.states[l.nodes[i].state].model) {
+			continue
+		}
+		if pressure == nil {
+			pressure = l.pressure(c)
+		}
+		if v, ok := l.worth(c, i, pressure); ok && v > best {
+			node, best = i, v
+		}
+	}
+	return node
+}
+
+// worth returns WeightedFGD's value of node i in the rollout, unless a pod of class c does not fit it.
+func (l *Lookahead) worth(c *Class, i int32, pressure []float64) (v float64, ok bool) {
+	n := &l.nodes[i]
+	model := l.states[n.state].model
+	if !n.admits(c, int(i), model) {
+		return 0, false
+	}
+	e := l.cell(n.state, c)
+	if e.score == cellNoFit {
+		return 0, false
+	}
+	v = l.value(e)
+	if model >= 0 {
+		v -= float64(l.weights.Pressure * pressure[model])
+	}
+	return v, true
 }
 
 // pressure returns the pressure on each model in the rollout.

@@ -35,9 +35,11 @@ func newPodschedAdvantage() *cobra.Command {
 
 In training episodes, the pods of some decisions are placed on several nodes, and WeightedFGD plays equal futures from there. A network
 learns by least squares how many GPUs more each node gains. The policy takes the node with the highest sum of that and of the
-weighted score of WeightedFGD, and is written as a model of PPO.`,
+weighted score of WeightedFGD, and is written as a model of PPO. In timed dynamics it learns how many thousands of seconds less pods
+wait in sum.`,
 		Example: `  trainer podsched advantage --out advantage.safetensors
-  trainer podsched advantage --out until_130.safetensors --until 1.3 --seed 2`,
+  trainer podsched advantage --out until_130.safetensors --until 1.3 --seed 2
+  trainer podsched advantage --out timed.safetensors --env-kwargs dynamics:timed --density 0.02 --futures 4`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
@@ -82,10 +84,12 @@ weighted score of WeightedFGD, and is written as a model of PPO.`,
 	f.StringVar(&out, "out", "", "file of the model")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "random seed")
 	f.Float64SliceVar(&c.Loads, "until", c.Loads, "GPUs requested, over those of the nodes, at which allocations count, in the mean; episodes and futures end at the last")
+	f.DurationVar(&c.Horizon, "horizon", c.Horizon, "with dynamics:timed, the length of futures, in which what pods wait counts in place of allocations")
+	f.Float64Var(&c.Density, "density", c.Density, "part of the decisions that are looked at")
 	f.IntVar(&c.Episodes, "episodes", c.Episodes, "episodes whose decisions are looked at")
 	f.IntVar(&c.Futures, "futures", c.Futures, "futures played for each node")
 	f.IntVar(&c.Steps, "steps", c.Steps, "gradient steps")
-	f.Float64Var(&c.Weight, "weight", c.Weight, "GPUs for a point of WeightedFGD's score")
+	f.Float64Var(&c.Weight, "weight", c.Weight, "GPUs, in timed dynamics thousands of seconds, for a point of WeightedFGD's score")
 	return cmd
 }
 

@@ -38,7 +38,8 @@ func TestAdvantage(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"give --out":       {"podsched", "advantage"},
-		"dynamics":         {"podsched", "advantage", "--env-kwargs", "dynamics:timed", "--out", model},
+		"defer":            {"podsched", "advantage", "--env-kwargs", "defer:true", "--out", model},
+		"within 0s":        {"podsched", "advantage", "--env-kwargs", "dynamics:timed", "--horizon", "0s", "--out", model},
 		"at least one":     {"podsched", "advantage", "--episodes", "0", "--out", model},
 		"load_end":         {"podsched", "advantage", "--env", "k8s/PodBalance-v0", "--out", model},
 		"want key:value":   {"podsched", "advantage", "--env-kwargs", "x", "--out", model},
