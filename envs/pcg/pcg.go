@@ -73,31 +73,6 @@ func (s *Source) Uint64() uint64 {
 	return bits.RotateLeft64(s.hi^s.lo, -int(s.hi>>58))
 }
 
-// Advance skips the next n outputs, in a time that grows with the logarithm of n.
-//
-// Source: Brown, "Random Number Generation with Arbitrary Strides", Transactions of the American Nuclear Society 71, 1994.
-func (s *Source) Advance(n uint64) {
-	// f(x) = mul·x + inc, applied 2^i times in round i.
-	mul, inc := [2]uint64{mulHi, mulLo}, [2]uint64{s.incHi, s.incLo}
-	for ; n > 0; n >>= 1 {
-		if n&1 == 1 {
-			x := affine(mul, [2]uint64{s.hi, s.lo}, inc)
-			s.hi, s.lo = x[0], x[1]
-		}
-		inc = affine(mul, inc, inc)
-		mul = affine(mul, mul, [2]uint64{})
-	}
-}
-
-// affine returns a·x + b modulo 2^128, of high and low words.
-func affine(a, x, b [2]uint64) [2]uint64 {
-	hi, lo := bits.Mul64(a[1], x[1])
-	hi += a[0]*x[1] + a[1]*x[0]
-	lo, carry := bits.Add64(lo, b[1], 0)
-	hi, _ = bits.Add64(hi, b[0], carry)
-	return [2]uint64{hi, lo}
-}
-
 // Float64 returns the next double in [0, 1): NumPy's Generator.random().
 func (s *Source) Float64() float64 { return Double(s.Uint64()) }
 

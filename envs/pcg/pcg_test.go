@@ -241,17 +241,3 @@ func BenchmarkSeed(b *testing.B) {
 }
 
 var sink uint64
-
-// TestAdvance: skipping outputs is drawing them.
-func TestAdvance(t *testing.T) {
-	for _, n := range []uint64{0, 1, 2, 3, 64, 1000, 4097} {
-		skipped, drawn := New(7), New(7)
-		skipped.Advance(n)
-		for range n {
-			drawn.Uint64()
-		}
-		if *skipped != *drawn {
-			t.Errorf("Advance(%d) leads to another state than as many outputs", n)
-		}
-	}
-}
