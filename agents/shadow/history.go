@@ -97,7 +97,7 @@ func read(r *Recording, schedulers []string) (*history, error) {
 	if len(h.nodes) == 0 {
 		return nil, fmt.Errorf("shadow: the recording has no node")
 	}
-	if err := h.readBetween(); err != nil {
+	if err := h.readPodRules(); err != nil {
 		return nil, err
 	}
 	return h, h.readGPUs()

@@ -37,8 +37,8 @@ type existingPreference struct {
 	weight   int64
 }
 
-// readBetween reads the constraints on other pods of all templates.
-func (h *history) readBetween() error {
+// readPodRules reads the constraints on other pods of all templates.
+func (h *history) readPodRules() error {
 	h.podRules = make([]*podRules, len(h.templates))
 	for i, t := range h.templates {
 		rules, err := t.PodRules()

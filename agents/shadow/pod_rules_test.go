@@ -45,9 +45,9 @@ func app(name string, change func(*clustertrace.Template)) clustertrace.Template
 	return t
 }
 
-// TestBetween: the nodes that rules between pods leave open to each pod, worked by hand. Pods come one an
+// TestPodRules: the nodes that rules between pods leave open to each pod, worked by hand. Pods come one an
 // hour; the policy takes the first node that is open.
-func TestBetween(t *testing.T) {
+func TestPodRules(t *testing.T) {
 	apart := app("web", func(t *clustertrace.Template) { t.PodAntiAffinity = required("web", "host") })
 	guard := app("guard", func(t *clustertrace.Template) { t.PodAntiAffinity = required("web", "zone") })
 	near := app("cache", func(t *clustertrace.Template) { t.PodAffinity = required("web", "zone") })
