@@ -125,7 +125,7 @@ func (a *Actor) Dists() []distribution.Distribution {
 }
 
 // BlockRows is the number of rows whose losses or actions a worker computes at a time.
-const BlockRows = 64
+const BlockRows = models.PartRows
 
 // Rows returns the distributions of up to BlockRows rows for each worker of Team; they are nil if Dists are better.
 func (a *Actor) Rows() []*distribution.Rows {

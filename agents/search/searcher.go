@@ -31,7 +31,8 @@ func NewSearcher(e *envs.Env, spec *envs.Spec, c Config) (*Searcher, error) {
 	if c.Millis > 0 && c.Now == nil {
 		return nil, errors.New("search: a time limit and no clock")
 	}
-	if _, act := e.Task().Spaces(); act.Describe().Kind != (space.Discrete{}).Describe().Kind {
+	_, act := e.Task().Spaces()
+	if _, ok := act.(space.Discrete); !ok {
 		return nil, fmt.Errorf("search: %s has actions of kind %s, want discrete ones", spec.ID, act.Describe().Kind)
 	}
 	if _, ok := e.Task().(envs.Resampler); !ok && !c.Clairvoyant {

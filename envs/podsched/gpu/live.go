@@ -44,7 +44,7 @@ func (t *Task) Attend(s *cluster.State, d envs.Decision) error {
 	if err := t.attendPods(s, d); err != nil {
 		return err
 	}
-	gpuworkload.Restrict(t.src.Catalogue, s) // when episodes continue from here
+	gpuworkload.Restrict(t.src.Catalogue, s) // for the pods to come in a search
 	c := t.class(d.Pod)
 	c.ExtraCPU, c.ExtraMemory = gpuworkload.ExtraOf(d.PodExtra)
 	c.Allowed = make([]bool, len(t.nodes))
