@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/server/guard"
 )
 
@@ -105,7 +106,7 @@ func (s *Server) open(ctx context.Context, v *envs.Vec, name string, seed uint64
 	if s.cfg.Open == nil {
 		return nil, nil, &httpError{http.StatusForbidden, "this page plays no episodes; trainer board does"}
 	}
-	if filepath.Ext(name) == modelExt && !slices.Contains(s.models()[v.Spec().ID], name) {
+	if filepath.Ext(name) == models.Ext && !slices.Contains(s.models()[v.Spec().ID], name) {
 		return nil, nil, &httpError{http.StatusNotFound, fmt.Sprintf("%q is none of the models of %s", name, v.Spec().ID)}
 	}
 	return s.cfg.Open(ctx, v, name, seed)

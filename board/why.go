@@ -247,9 +247,6 @@ func (s *Server) environments() []EnvironmentInfo {
 	return list
 }
 
-// modelExt is the extension of model files.
-const modelExt = ".safetensors"
-
 // models finds the best models of trainings and the models of the repository, by environment.
 func (s *Server) models() map[string][]string {
 	found := map[string][]string{}
@@ -259,7 +256,7 @@ func (s *Server) models() map[string][]string {
 		}
 		_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 			name := filepath.Base(path)
-			if err != nil || d.IsDir() || filepath.Ext(name) != modelExt || i == 0 && name != "best_model.safetensors" {
+			if err != nil || d.IsDir() || filepath.Ext(name) != models.Ext || i == 0 && name != "best_model.safetensors" {
 				return nil // unreadable files cannot be chosen
 			}
 			if f, err := models.ReadFile(path); err == nil {

@@ -66,6 +66,9 @@ func (c Checkpoint) Match(want Checkpoint) error {
 	return nil
 }
 
+// Ext is the extension of model files.
+const Ext = ".safetensors"
+
 // A File is a checkpoint in memory. Parameters have their own names. The state of an optimizer has
 // the prefix "optimizer." and PyTorch's names, such as "optimizer.exp_avg.action_net.weight". The
 // state of a learner, such as that of its random generator, has the prefix "state.".

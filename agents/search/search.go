@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
 )
 
 // Methods of search.
@@ -89,7 +90,4 @@ func (c *Config) check() error {
 }
 
 // model reports whether the base policy is a model.
-func (c *Config) model() bool { return strings.HasSuffix(c.Base, modelSuffix) }
-
-// modelSuffix is the suffix of model files.
-const modelSuffix = ".safetensors"
+func (c *Config) model() bool { return strings.HasSuffix(c.Base, models.Ext) }

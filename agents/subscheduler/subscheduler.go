@@ -1,6 +1,6 @@
 // Package subscheduler lets trained policies of k8s/LRASubcluster-v0 fill the sub-clusters of
 // k8s/LRAHierarchical-v0. With this package imported, the environment's option subscheduler accepts
-// files that end in [Ext].
+// files that end in [models.Ext].
 package subscheduler
 
 import (
@@ -15,16 +15,13 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// Ext is the extension of model files.
-const Ext = ".safetensors"
-
 // The environments that sub-schedulers are trained in: the simulated one, and its twin on an API server.
 const (
 	ID     = "k8s/LRASubcluster-v0"
 	TwinID = "k8s/LRASubclusterKwok-v0"
 )
 
-func init() { subcluster.RegisterFile(Ext, Read) }
+func init() { subcluster.RegisterFile(models.Ext, Read) }
 
 // Read returns the policy in the file as a sub-scheduler. If the model is of another environment, the error names both.
 func Read(path string) (subcluster.Scheduler, error) {

@@ -276,7 +276,7 @@ func ModelName(path, algo string, alone bool) string {
 	if alone {
 		return algo
 	}
-	name := strings.TrimSuffix(filepath.Base(path), ".safetensors")
+	name := strings.TrimSuffix(filepath.Base(path), models.Ext)
 	if name == "best_model" {
 		name = filepath.Base(filepath.Dir(path))
 	}

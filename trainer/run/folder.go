@@ -32,7 +32,7 @@ func (r *Run) path(name string) string { return filepath.Join(r.Folder, name) }
 func (r *Run) BestModel() string { return r.path("best_model.safetensors") }
 
 // LastModel returns the path of the model at the training's end.
-func (r *Run) LastModel() string { return r.path(EnvName(r.spec.ID) + ".safetensors") }
+func (r *Run) LastModel() string { return r.path(EnvName(r.spec.ID) + models.Ext) }
 
 func (r *Run) checkpointPath(step int) string {
 	return r.path(fmt.Sprintf("rl_model_%d_steps.safetensors", step))

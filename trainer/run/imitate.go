@@ -84,11 +84,8 @@ func (c Imitation) schedule() (s agents.Schedule, err error) {
 
 // model reports whether the teacher is a model.
 func (c Imitation) model() bool {
-	return strings.HasSuffix(c.Baseline, modelSuffix) && !search.IsSearch(c.Baseline)
+	return strings.HasSuffix(c.Baseline, models.Ext) && !search.IsSearch(c.Baseline)
 }
-
-// modelSuffix is the suffix of model files.
-const modelSuffix = ".safetensors"
 
 // teacher returns the teacher of a round, from 0, and a function that releases it.
 func (r *Run) teacher(ctx context.Context, v *envs.Vec, round int) (agents.Policy, func() error, error) {
@@ -100,7 +97,7 @@ func (r *Run) teacher(ctx context.Context, v *envs.Vec, round int) (agents.Polic
 			return nil, nil, err
 		}
 		if c.Seed += round; round > 0 {
-			c.Base = r.path(fmt.Sprintf("imitation_%d%s", round, modelSuffix))
+			c.Base = r.path(fmt.Sprintf("imitation_%d%s", round, models.Ext))
 			if err := models.WriteFileAtomic(c.Base, r.Learner.Save); err != nil {
 				return nil, nil, err
 			}

@@ -261,7 +261,7 @@ func asJSON(v any) string {
 // newestCheckpoint returns the last model in the folder of a training, or else the checkpoint with the most
 // timesteps, or "" if there is none.
 func newestCheckpoint(folder, env string) (string, error) {
-	final := filepath.Join(folder, EnvName(env)+".safetensors")
+	final := filepath.Join(folder, EnvName(env)+models.Ext)
 	if _, err := os.Stat(final); err == nil {
 		return final, nil
 	}

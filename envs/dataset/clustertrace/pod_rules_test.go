@@ -7,8 +7,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
-// TestBetweenErrors: what the Kubernetes API does not allow is an error that names the field.
-func TestBetweenErrors(t *testing.T) {
+// TestPodRulesErrors: what the Kubernetes API does not allow is an error that names the field.
+func TestPodRulesErrors(t *testing.T) {
 	for want, template := range map[string]clustertrace.Template{
 		"pod_affinity: ":   {PodAffinity: []byte(`{"requiredDuringSchedulingIgnoredDuringExecution": 3}`)},
 		"operator Gt":      {PodAntiAffinity: []byte(`{"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}}]}`)},
@@ -20,8 +20,8 @@ func TestBetweenErrors(t *testing.T) {
 	}
 }
 
-// FuzzBetween reads any bytes as rules.
-func FuzzBetween(f *testing.F) {
+// FuzzPodRules reads any bytes as rules.
+func FuzzPodRules(f *testing.F) {
 	f.Add([]byte(`{"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}]}`))
 	f.Add([]byte(`[{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["a"], "labelSelector": {}}]`))
 	f.Add([]byte(`null`))

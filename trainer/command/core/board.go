@@ -12,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/server/guard"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
@@ -105,7 +106,7 @@ func (c *boardConfig) serve(ctx context.Context, ready func(url string)) error {
 // openForBoard opens a policy for an episode on the page.
 func openForBoard(ctx context.Context, v *envs.Vec, name string, seed uint64) (agents.Policy, func(), error) {
 	c := play.Config{Baseline: name, Seed: seed}
-	if strings.HasSuffix(name, ".safetensors") {
+	if strings.HasSuffix(name, models.Ext) {
 		c.Model, c.Baseline = name, ""
 	}
 	_, p, closePolicy, err := play.OpenPolicy(ctx, v, c)

@@ -118,7 +118,7 @@ func publish(path, dir string) (string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
-	return folder, models.WriteFileAtomic(filepath.Join(folder, f.Meta.Algo+".safetensors"), func(w io.Writer) error {
+	return folder, models.WriteFileAtomic(filepath.Join(folder, f.Meta.Algo+models.Ext), func(w io.Writer) error {
 		_, err := w.Write(buf.Bytes())
 		return err
 	})

@@ -120,6 +120,6 @@ func (t *tuner) attempt(c *run.Config, out *rungResult) error {
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join(t.folder, before.Folder))); err != nil {
 		return err
 	}
-	c.Resume = filepath.Join(folder, run.EnvName(t.study.Env)+".safetensors")
+	c.Resume = filepath.Join(folder, run.EnvName(t.study.Env)+models.Ext)
 	return nil
 }

@@ -343,7 +343,7 @@ func (t *tuner) trainTo(ctx context.Context, out *rungResult, steps int) error {
 			return err
 		}
 	} else {
-		c.Resume = filepath.Join(c.Folder, run.EnvName(s.Env)+".safetensors")
+		c.Resume = filepath.Join(c.Folder, run.EnvName(s.Env)+models.Ext)
 	}
 	r, err := run.New(ctx, t.spec, c, t.out)
 	if err != nil {
