@@ -140,3 +140,40 @@ func BenchmarkEpisode(b *testing.B) {
 		episode(b, c, ops, one)
 	}
 }
+
+// TestOf: in the copy a running pod completes at its own time, and one that has completed does so no more. The original
+// state does not change.
+func TestOf(t *testing.T) {
+	c := sim.New()
+	ops := append(opsOf(c, 1, 2, 3*time.Second), cluster.Op{Kind: cluster.Bind, Pod: 0})
+	if err := c.Apply(t.Context(), ops); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Advance(t.Context(), 2*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(t.Context(), []cluster.Op{{Kind: cluster.Bind, Pod: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		after       time.Duration // since the copy, at 2 s
+		first, next cluster.Phase
+	}{{999 * time.Millisecond, cluster.Running, cluster.Running}, {time.Second, cluster.Succeeded, cluster.Running}, {3 * time.Second, cluster.Succeeded, cluster.Succeeded}} {
+		of := sim.Of(c.State())
+		if err := of.Advance(t.Context(), tc.after); err != nil {
+			t.Fatal(err)
+		}
+		if p := of.State().Pods; p[0].Phase != tc.first || p[1].Phase != tc.next {
+			t.Errorf("after %v the pods are %v and %v, want %v and %v", tc.after, p[0].Phase, p[1].Phase, tc.first, tc.next)
+		}
+	}
+	if p := c.State().Pods; p[0].Phase != cluster.Running || c.State().Now != 2*time.Second {
+		t.Errorf("the original's first pod is %v at %v, want it to run at 2 s", p[0].Phase, c.State().Now)
+	}
+	if err := c.Advance(t.Context(), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Of(c.State()).Advance(t.Context(), 5*time.Second); err != nil { // pod 0 has completed
+		t.Error(err)
+	}
+}
