@@ -25,8 +25,9 @@ type source interface {
 	// follow calls changed, which never blocks, after each change until ctx ends. It runs only while there are viewers.
 	follow(ctx context.Context, changed func())
 
-	// update returns the data that a viewer lacks, given the version that it has seen, nil at first, and the version that
-	// it has seen afterwards. skipped counts the states between that the viewer missed. Without changes, data is nil.
+	// update returns the data that a viewer lacks, given the version that it has seen, nil at first, and the version
+	// that it has seen afterwards. skipped counts the states between that the viewer missed. Without changes, data is
+	// nil.
 	update(seen any) (data, now any, skipped int)
 }
 

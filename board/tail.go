@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A tail follows a CSV file of numbers to which a training appends: each call of readNew reads only new rows. An incomplete row is
-// left for the next call. A rewritten file is read from its start.
+// A tail follows a CSV file of numbers to which a training appends: each call of readNew reads only new rows. An
+// incomplete row is left for the next call. A rewritten file is read from its start.
 type tail struct {
 	path  string
 	at    int64  // bytes read

@@ -64,12 +64,12 @@ type Skipper interface {
 	Skip(head string)
 }
 
-// A Parter is a [Network] that evaluates observations in parts, so that each worker prepares and uses its rows while they
-// are in its cache.
+// A Parter is a [Network] that evaluates observations in parts, so that each worker prepares and uses its rows while
+// they are in its cache.
 type Parter interface {
-	// ForwardParts is Forward. It calls before for ranges of rows before it reads their observations, and after with the
-	// outputs of a range, of at most PartRows rows. Ranges are disjoint and cover all rows. Calls with different workers,
-	// numbers below those of the network's team, are concurrent. Either function may be nil.
+	// ForwardParts is Forward. It calls before for ranges of rows before it reads their observations, and after with
+	// the outputs of a range, of at most PartRows rows. Ranges are disjoint and cover all rows. Calls with different
+	// workers, numbers below those of the network's team, are concurrent. Either function may be nil.
 	ForwardParts(obs []float32, n int, before func(worker, lo, hi int), after func(worker, lo, hi int, outputs []float32)) (outputs []float32, err error)
 
 	// BackwardBeside is Backward. It also calls f for each part, 0 to parts-1, by the same workers.

@@ -54,8 +54,8 @@ const blockRows = 64
 var _ imitation.Learner = (*Learner)(nil)
 
 // New returns a learner for the environments. Its network, made by newNetwork, has separate towers for policy and
-// value, initialized orthogonally with gains √2, 0.01 and 1. All random
-// numbers come from seed, except the network's first parameters.
+// value, initialized orthogonally with gains √2, 0.01 and 1. All random numbers come from seed, except the network's
+// first parameters.
 func New(cfg Config, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (*Learner, error) {
 	if err := cfg.validate(env.NumEnvs); err != nil {
 		return nil, err

@@ -299,8 +299,9 @@ func ownCourse(s *gpu.RolloutState, until time.Duration) gpushare.Course {
 	return f
 }
 
-// TestTimedGainsAreWhatPodsWait: in the episode's own future, pods wait as long as in an episode in which the pod goes to the node and
-// WeightedFGD plays on: until a later decision, and until the end, of which the environment's rewards tell.
+// TestTimedGainsAreWhatPodsWait: in the episode's own future, pods wait as long as in an episode in which the pod goes
+// to the node and WeightedFGD plays on: until a later decision, and until the end, of which the environment's rewards
+// tell.
 func TestTimedGainsAreWhatPodsWait(t *testing.T) {
 	v, err := envs.Make("k8s/GPUPodScheduling-v2", 1, envs.VecOptions{
 		Options:   map[string]any{"num_nodes": 12, "dynamics": gpu.DynamicsTimed, "num_pods": 250, "load": 1.6, "reward": gpu.RewardWaiting},
@@ -325,7 +326,8 @@ func TestTimedGainsAreWhatPodsWait(t *testing.T) {
 			}
 		}
 	}
-	// play goes to a node and lets WeightedFGD play for some decisions, or to the end. It returns the seconds waited and the time.
+	// play goes to a node and lets WeightedFGD play for some decisions, or to the end. It returns the seconds waited
+	// and the time.
 	play := func(node int32, decisions int) (waited float64, now time.Duration) {
 		last, err := v.Step(t.Context(), []float32{float32(node)})
 		for k := 1; err == nil; k++ {

@@ -12,10 +12,11 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// Gains looks into futures of a task: what nodes are worth to the pod. A future is drawn with replacement from all pods of the
-// episode, those to come included: it is for learning, not for playing.
+// Gains looks into futures of a task: what nodes are worth to the pod. A future is drawn with replacement from all pods
+// of the episode, those to come included: it is for learning, not for playing.
 //
-// In time-free dynamics a node is worth the GPUs that are allocated later. In timed dynamics it is worth less by what pods wait.
+// In time-free dynamics a node is worth the GPUs that are allocated later. In timed dynamics it is worth less by what
+// pods wait.
 type Gains struct {
 	t       *gpu.Task
 	loads   []float64 // GPUs requested, over those of the nodes, at which allocations count; futures end at the last
@@ -28,8 +29,9 @@ type Gains struct {
 	possible []bool // by class: whether a pod fits a node of the empty cluster
 }
 
-// NewGains returns the gains of a task over the given number of futures. Loads are GPUs requested, over those of the nodes, in
-// ascending order: what is allocated there counts, and futures end at the last. In timed dynamics, futures end after a horizon instead.
+// NewGains returns the gains of a task over the given number of futures. Loads are GPUs requested, over those of the
+// nodes, in ascending order: what is allocated there counts, and futures end at the last. In timed dynamics, futures
+// end after a horizon instead.
 func NewGains(task envs.Task, futures int, loads []float64, horizon time.Duration) (*Gains, error) {
 	t, ok := task.(*gpu.Task)
 	switch {
@@ -73,9 +75,10 @@ func (g *Gains) Nodes(best, others int, rng *rand.Rand) []int32 {
 	return g.g.Nodes(g.t.RolloutState().Class, best, others, rng)
 }
 
-// Play returns what the nodes of the last Nodes are worth, in the mean of futures that are equal for all of them: the GPUs allocated
-// after the pod went there, in the mean of loads, of which those that have passed count nothing; in timed dynamics, minus the
-// thousands of seconds that pods wait until the horizon. The result is valid until the next call.
+// Play returns what the nodes of the last Nodes are worth, in the mean of futures that are equal for all of them: the
+// GPUs allocated after the pod went there, in the mean of loads, of which those that have passed count nothing; in
+// timed dynamics, minus the thousands of seconds that pods wait until the horizon. The result is valid until the next
+// call.
 func (g *Gains) Play(nodes []int32, rng *rand.Rand) []float64 {
 	s := g.t.RolloutState()
 	if g.horizon > 0 {
@@ -107,8 +110,8 @@ func (g *Gains) Play(nodes []int32, rng *rand.Rand) []float64 {
 	return g.worth
 }
 
-// draw draws a course: pods that arrive are drawn with replacement from those of the episode, and come at its times; how long others
-// run is drawn from the durations of its pods that are longer than they have run so far.
+// draw draws a course: pods that arrive are drawn with replacement from those of the episode, and come at its times;
+// how long others run is drawn from the durations of its pods that are longer than they have run so far.
 func (g *Gains) draw(f *gpushare.Course, s *gpu.RolloutState, rng *rand.Rand) {
 	pods := s.Instance.Arrivals
 	duration := func() time.Duration { return pods[rng.IntN(len(pods))].Duration }

@@ -34,8 +34,8 @@ func NewRows(n, rows int) *Rows {
 }
 
 // Condition reads the logits of count rows, which start stride apart in out, and their masks, which follow each other.
-// Both must not change while the distributions are in use. It reports whether all permitted logits are finite and each row permits an action. If not, no other method may be
-// called; a Distribution handles infinite logits.
+// Both must not change while the distributions are in use. It reports whether all permitted logits are finite and each
+// row permits an action. If not, no other method may be called; a Distribution handles infinite logits.
 func (d *Rows) Condition(out []float32, stride, count int, mask []bool) bool {
 	d.out, d.stride, d.count, d.mask = out, stride, count, mask
 	var finite bool

@@ -48,7 +48,8 @@ type Learner struct {
 	losses                func(worker, lo, hi int, out []float32)
 }
 
-// A rowRecord holds what the loss reads of a row of the rollout, so that a row in random order costs one miss of the cache.
+// A rowRecord holds what the loss reads of a row of the rollout, so that a row in random order costs one miss of the
+// cache.
 type rowRecord struct {
 	logProb, value, ret float32
 	action              float32 // if it is one number
@@ -405,9 +406,9 @@ func (l *Learner) together(m *blockMemory, lo, hi int, out, dOut []float32) bool
 // weight returns the weight of each row in the loss.
 func (l *Learner) weight() float64 { return 1 / float64(len(l.batch.rows)) }
 
-// loss sets the stats of row i of the minibatch, its part in the loss, from the row of outputs. It adds the gradient with
-// respect to the value to dOut, and returns that with respect to the logarithm of the action's probability. ratio is the
-// exponential of logRatio.
+// loss sets the stats of row i of the minibatch, its part in the loss, from the row of outputs. It adds the gradient
+// with respect to the value to dOut, and returns that with respect to the logarithm of the action's probability. ratio
+// is the exponential of logRatio.
 func (l *Learner) loss(i int, out, dOut []float32, logRatio, ratio, entropy float64) (dLogProb float64) {
 	a, b := l.actor, &l.batch
 	weight, adv, clip, rec := l.weight(), float64(b.adv[i]), b.clip, &b.records[i]

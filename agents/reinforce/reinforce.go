@@ -104,8 +104,8 @@ type chunk struct{ obs, dOut []float32 }
 var _ imitation.Learner = (*Learner)(nil)
 
 // New returns a learner for the environments. Its network, made by newNetwork, has separate towers for policy and
-// value, initialized orthogonally with gains √2, 0.01 and 1. All random
-// numbers come from seed, except the network's first parameters.
+// value, initialized orthogonally with gains √2, 0.01 and 1. All random numbers come from seed, except the network's
+// first parameters.
 func New(cfg Config, env agents.EnvInfo, newNetwork agents.NetworkBuilder, seed uint64) (*Learner, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

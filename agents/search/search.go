@@ -1,6 +1,6 @@
-// Package search plans by playing copies of an environment. A [Searcher] tries candidate actions, lets a base policy, which
-// is a baseline or a trained model, continue after each in random futures, and chooses by the returns. A [Policy] searches
-// in the environments of a Vec.
+// Package search plans by playing copies of an environment. A [Searcher] tries candidate actions, lets a base policy,
+// which is a baseline or a trained model, continue after each in random futures, and chooses by the returns. A [Policy]
+// searches in the environments of a Vec.
 //
 // A copy of an environment holds the episode's own future, so the search draws another with the environment's
 // [envs.Resampler]. It rejects environments without one, unless Clairvoyant allows it to play the episode's own future;

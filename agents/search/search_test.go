@@ -285,7 +285,8 @@ func balanceVec(t *testing.T) *envs.Vec {
 	return v
 }
 
-// TestFollowsModel: a search that never deviates, since one future gives no standard error, plays as the model that is its base.
+// TestFollowsModel: a search that never deviates, since one future gives no standard error, plays as the model that is
+// its base.
 func TestFollowsModel(t *testing.T) {
 	v := balanceVec(t)
 	obs, act := v.Spaces()

@@ -145,8 +145,8 @@ func soft() clustertrace.Template {
 	})
 }
 
-// TestLeftOut: b is bound beside a, against a's rule. The policy is not asked about that decision. The report counts it and
-// names it.
+// TestLeftOut: b is bound beside a, against a's rule. The policy is not asked about that decision. The report counts it
+// and names it.
 func TestLeftOut(t *testing.T) {
 	s := newScript(t)
 	n := s.nodeOf(clustertrace.Node{Name: "n", MilliCPU: 4000, MemoryBytes: gi, Pods: 110, Labels: map[string]string{"host": "n"}})

@@ -30,8 +30,8 @@ func always(elements ...float32) envs.Policy {
 	}
 }
 
-// TestKeepAndRestart: an action that keeps whatever is within a factor of four resizes less than half as often as zeros, and one that
-// restarts evicts a pod in each decision.
+// TestKeepAndRestart: an action that keeps whatever is within a factor of four resizes less than half as often as
+// zeros, and one that restarts evicts a pod in each decision.
 func TestKeepAndRestart(t *testing.T) {
 	played := func(elements ...float32) (prices.Events, int) {
 		task := correcting(t, "sinusoidal")
@@ -47,8 +47,8 @@ func TestKeepAndRestart(t *testing.T) {
 	}
 }
 
-// TestAwareObservation: a pod of constant usage requests that, so that all amounts over its request are 1 and their elements 0; the limits
-// are 1.2 and 1.5 times the peak. The jumps of a workload of two levels are those of its series.
+// TestAwareObservation: a pod of constant usage requests that, so that all amounts over its request are 1 and their
+// elements 0; the limits are 1.2 and 1.5 times the peak. The jumps of a workload of two levels are those of its series.
 func TestAwareObservation(t *testing.T) {
 	begin := func(workload string) (*Task, []float32) {
 		task := correcting(t, workload)

@@ -53,7 +53,7 @@
 //	pod 12…16    the cost of binding the pod to the cheapest node that    0  1
 //	             the mask permits, now and at each horizon, over 20 %
 //
-// With costs:true a node has 17 features and the pod 9. The additional features are what Greedy compares:
+// With costs:true a node has 17 features and the pod 9. The additional features are the costs by which Greedy chooses:
 //
 //	nodes 16  excess: the cost of binding the pod to the node above that  0  1
 //	          of the cheapest node that the mask permits, over the

@@ -35,8 +35,8 @@ func (t *table) machine() Node {
 }
 
 // tasks reads pai_task_table: a pod for each instance of each launched task, in the order of their starts. The first
-// start is the beginning of the trace. The table gives the GPU model that a task ran on, not one that it requested, so no
-// pod is bound to models.
+// start is the beginning of the trace. The table gives the GPU model that a task ran on, not one that it requested, so
+// no pod is bound to models.
 func (t *table) tasks() []Pod {
 	var pods []Pod
 	for t.next() {

@@ -9,8 +9,9 @@ import (
 
 // Assumed is the CPU and memory for each GPU, for traces that do not give them: both of nodes in Philly and Helios, the
 // memory in Alibaba's trace of 2026. Pods request the same for each GPU if their trace lacks the amount: CPU and memory
-// in Philly, so that only GPUs decide which nodes they fit, and memory in the other two. Clusters that schedule by GPUs allocate in this way. The methods
-// of Assumed read the files of [ReadNodes] and [ReadPods]; 0 selects the default of the trace.
+// in Philly, so that only GPUs decide which nodes they fit, and memory in the other two. Clusters that schedule by GPUs
+// allocate in this way. The methods of Assumed read the files of [ReadNodes] and [ReadPods]; 0 selects the default of
+// the trace.
 //
 // Source of the practice: Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022.
 type Assumed struct {

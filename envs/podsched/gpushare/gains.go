@@ -64,8 +64,8 @@ func (g *Gains) Play(dst []float64, c *Class, nodes []int32, futures []Future) [
 	return dst
 }
 
-// PlayTimed is Play of timed dynamics: it appends, for each of the nodes, the mean over the courses of the seconds that pods wait
-// until their ends, in sum.
+// PlayTimed is Play of timed dynamics: it appends, for each of the nodes, the mean over the courses of the seconds that
+// pods wait until their ends, in sum.
 func (g *Gains) PlayTimed(dst []float64, c *Class, nodes []int32, courses []Course) []float64 {
 	for _, node := range nodes {
 		sum := 0.0

@@ -44,8 +44,8 @@ type course struct {
 	failed  []uint32 // by class: the pass in which it was found to fit nowhere
 }
 
-// playTimed places a pod of class c on a node and lets WeightedFGD play the course. It returns how long pods wait until its end, in
-// sum.
+// playTimed places a pod of class c on a node and lets WeightedFGD play the course. It returns how long pods wait until
+// its end, in sum.
 func (l *Lookahead) playTimed(c *Class, node int32, f *Course) time.Duration {
 	l.nodes = append(l.nodes[:0], l.start...)
 	l.cluster.Used, l.cluster.Size = l.b.Used, l.b.Size

@@ -73,8 +73,8 @@ func millicoresAndGiB(cpu int64, gib float64) cluster.Resources {
 	return cluster.Resources{MilliCPU: cpu, MemoryBytes: int64(gib * (1 << 30))}
 }
 
-// TestScaled: a CPU request of 1000 m is doubled, which raises its limit of 1500 m; memory is halved, its bounds come to the target, and
-// its limit is doubled.
+// TestScaled: a CPU request of 1000 m is doubled, which raises its limit of 1500 m; memory is halved, its bounds come
+// to the target, and its limit is doubled.
 func TestScaled(t *testing.T) {
 	base := pods.Recommendation{Lower: millicoresAndGiB(800, 1), Target: millicoresAndGiB(1000, 2), Upper: millicoresAndGiB(1250, 4),
 		Limits: millicoresAndGiB(1500, 3), SetLimits: true}
@@ -96,7 +96,8 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-// TestKeeps: elements of 0.5 keep CPU within a factor of 2 and memory within one of 1.41, if no limit is added or removed.
+// TestKeeps: elements of 0.5 keep CPU within a factor of 2 and memory within one of 1.41, if no limit is added or
+// removed.
 func TestKeeps(t *testing.T) {
 	keep := []float32{0, 0.5, 0, 0, 0.5, 0, 0}
 	limits := millicoresAndGiB(4000, 4)

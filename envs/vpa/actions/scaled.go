@@ -26,9 +26,9 @@ const (
 	restartAbove = 0.5 // element above which the pods restart; zeros, and noise around them, restart none
 )
 
-// Scaled returns base with the CPU request times 4^x, and the memory request and each limit times 2^x. A limit keeps its amount when its request changes, except
-// that it is never below the request. An element k of the bounds below 0 brings them nearer to their target: they are its (1+k)-th
-// part away, in logarithms. Zeros change nothing.
+// Scaled returns base with the CPU request times 4^x, and the memory request and each limit times 2^x. A limit keeps
+// its amount when its request changes, except that it is never below the request. An element k of the bounds below 0
+// brings them nearer to their target: they are its (1+k)-th part away, in logarithms. Zeros change nothing.
 func Scaled(base *pods.Recommendation, action []float32) pods.Recommendation {
 	r := *base
 	cpu, mem := math.Pow(cpuRange, float64(action[elemScaleCPU])), math.Pow(memoryRange, float64(action[elemScaleMemory]))
@@ -58,7 +58,8 @@ func scaledLimit(limit, request int64, element float32) int64 {
 }
 
 // Keeps reports whether an action keeps requests and limits in place of those of r: the requests are within factors of
-// 4^k (CPU) and 2^k (memory) of their targets, for the action's elements k of the two, and r neither adds nor removes a limit.
+// 4^k (CPU) and 2^k (memory) of their targets, for the action's elements k of the two, and r neither adds nor removes a
+// limit.
 func Keeps(r *pods.Recommendation, requests, limits cluster.Resources, action []float32) bool {
 	return near(requests.MilliCPU, r.Target.MilliCPU, cpuRange, action[elemKeepCPU]) && near(requests.MemoryBytes, r.Target.MemoryBytes, memoryRange, action[elemKeepMemory]) &&
 		(limits.MilliCPU == 0) == (r.Limits.MilliCPU == 0) && (limits.MemoryBytes == 0) == (r.Limits.MemoryBytes == 0)
@@ -72,7 +73,8 @@ func near(request, target int64, most float64, keep float32) bool {
 // Restarts reports whether an action restarts the pods.
 func Restarts(action []float32) bool { return action[elemRestart] > restartAbove }
 
-// EncodeScaled writes the action that is nearest to the target of r with the given limits, and keeps and restarts nothing.
+// EncodeScaled writes the action that is nearest to the target of r with the given limits, and keeps and restarts
+// nothing.
 func EncodeScaled(r *pods.Recommendation, limits cluster.Resources, base *pods.Recommendation, action []float32) {
 	clear(action[:ScaledSize])
 	action[elemScaleCPU] = element(r.Target.MilliCPU, base.Target.MilliCPU, cpuRange)

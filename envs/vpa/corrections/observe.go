@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 )
 
-// Names of the elements of an observation, for each resource. The second and the third list, and the share of CPU in the price of the
-// request, are only of encoding NodeAware.
+// Names of the elements of an observation, for each resource. The second and the third list, and the share of CPU in
+// the price of the request, are only of encoding NodeAware.
 var (
 	baseNames = [...]string{
 		"used_over_base", "peak_hour_over_base", "mean_hour_over_base", "peak_day_over_base", "mean_day_over_base", "requested_over_base", "base", "base_guard",
@@ -65,9 +65,10 @@ func (b *Base) Names() (names []string) {
 	return append(names, "cpu_share_of_price")
 }
 
-// Observe writes amounts over the base's requests, as powers of two from a quarter (-1) to four times (1), and the recommendation itself,
-// with onScale for amounts of CPU (0) and memory (1). With encoding NodeAware these follow: more amounts over the requests, how rough the
-// usage is, its jumps, and the share of CPU in the price of the request. p is one of the pods, and steps take interval seconds.
+// Observe writes amounts over the base's requests, as powers of two from a quarter (-1) to four times (1), and the
+// recommendation itself, with onScale for amounts of CPU (0) and memory (1). With encoding NodeAware these follow: more
+// amounts over the requests, how rough the usage is, its jumps, and the share of CPU in the price of the request. p is
+// one of the pods, and steps take interval seconds.
 func (b *Base) Observe(obs []float32, m *metrics.Usage, p *pods.Pod, interval float64, onScale func(r int, v float64) float32) {
 	used := m.Last()
 	for r := range 2 {

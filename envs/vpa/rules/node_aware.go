@@ -32,8 +32,8 @@ type NodeAware struct {
 	Bump         float64 `opt:"bump" valid:"1,100" doc:"least memory for a day after a kill, over the memory in use then" range:"1,2"`
 }
 
-// DefaultNodeAware was chosen on training episodes. Actions of encoding node_aware correct it; other values would make another
-// environment.
+// DefaultNodeAware was chosen on training episodes. Actions of encoding node_aware correct it; other values would make
+// another environment.
 var DefaultNodeAware = NodeAware{CPU: 0.75, CPUWindow: 0.05, BusyCPU: 0.85, CPUMargin: 1.1, BusyMemory: 0.93, MemoryMargin: 1,
 	Period: 5, Band: 0.3, Review: 8, CPUFactor: 1.2, MemoryFactor: 1.5, Leak: 1.05, Spin: 1.14, Bump: 1.2}
 
@@ -69,8 +69,8 @@ func nodeAwareBaseline(follow Follow) envs.Baseline {
 	})
 }
 
-// Recommend returns a recommendation at an episode's first decision, then in each period, after each kill, and in the step after an
-// eviction.
+// Recommend returns a recommendation at an episode's first decision, then in each period, after each kill, and in the
+// step after an eviction.
 func (n *NodeAwareRule) Recommend(ctx context.Context, v *View, first bool) (pods.Recommendation, bool) {
 	if first {
 		*n = NodeAwareRule{NodeAware: n.NodeAware, evicted: -v.stepsIn(time.Hour)}

@@ -10,8 +10,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
 
-// aware is a NodeAwareRule of round numbers, on a day of hourly samples of 100 m and 1 GiB that ends with one of 200 m and 2 GiB,
-// and two of 100 m and 1 GiB. A step takes 30 min: the last hour has two.
+// aware is a NodeAwareRule of round numbers, on a day of hourly samples of 100 m and 1 GiB that ends with one of 200 m
+// and 2 GiB, and two of 100 m and 1 GiB. A step takes 30 min: the last hour has two.
 type aware struct {
 	n NodeAwareRule
 	v View

@@ -48,8 +48,8 @@ func TestImitate(t *testing.T) {
 	}
 }
 
-// TestImitateSearch: a search is imitated in rounds. From the second on its base is the model so far, and two trainings are
-// equal bit for bit.
+// TestImitateSearch: a search is imitated in rounds. From the second on its base is the model so far, and two trainings
+// are equal bit for bit.
 func TestImitateSearch(t *testing.T) {
 	var last []string
 	for range 2 {
