@@ -198,33 +198,48 @@ func TestSavedPolicy(t *testing.T) {
 	}
 }
 
-// TestGainsAreWhatThePlaysEndWith: with the episode's own pods as the only future, a node's gain is the allocation of
-// an episode in which the pod goes there and WeightedFGD plays on. The first node tried is WeightedFGD's.
-func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
-	v, err := envs.Make("k8s/GPUPodScheduling-v1", 1, envs.VecOptions{Options: map[string]any{"num_nodes": 12}, Autoreset: envs.Disabled})
+// An episode is one environment and WeightedFGD, which plays it.
+type episode struct {
+	vec    *envs.Vec
+	task   *gpu.Task
+	policy *envs.Policies
+}
+
+func newEpisode(t *testing.T, id string, options map[string]any) *episode {
+	t.Helper()
+	v, err := envs.Make(id, 1, envs.VecOptions{Options: options, Autoreset: envs.Disabled})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Close()
-	task := v.Env(0).Task().(*gpu.Task)
+	t.Cleanup(func() { v.Close() })
 	policy, err := envs.NewPolicies(v, "WeightedFGD", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := func(seed uint64) {
-		if _, err := v.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{seed}}); err != nil {
+	return &episode{v, v.Env(0).Task().(*gpu.Task), policy}
+}
+
+// begin lets WeightedFGD play the first steps of an episode.
+func (e *episode) begin(t *testing.T, seed uint64, steps int) {
+	t.Helper()
+	if _, err := e.vec.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{seed}}); err != nil {
+		t.Fatal(err)
+	}
+	for range steps {
+		if _, err := e.policy.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for range 30 {
-			if _, err := policy.Step(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
+}
+
+// TestGainsAreWhatThePlaysEndWith: with the episode's own pods as the only future, a node's gain is the allocation of
+// an episode in which the pod goes there and WeightedFGD plays on. The first node tried is WeightedFGD's.
+func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
+	e := newEpisode(t, "k8s/GPUPodScheduling-v1", map[string]any{"num_nodes": 12})
 	tried := 0
 	for seed := range uint64(4) {
-		begin(seed)
-		g, err := NewGains(task, 1, []float64{1.3}, 0)
+		e.begin(t, seed, 30)
+		g, err := NewGains(e.task, 1, []float64{1.3}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,14 +248,14 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 		}
 		nodes := slices.Clone(g.Nodes(3, 1, rand.New(rand.NewPCG(seed, 1))))
 		usual := make([]float32, 1)
-		if err := policy.Act(t.Context(), usual); err != nil {
+		if err := e.policy.Act(t.Context(), usual); err != nil {
 			t.Fatal(err)
 		}
 		if float32(nodes[0]) != usual[0] {
 			t.Errorf("seed %d: node %d is first, want WeightedFGD's, %v", seed, nodes[0], usual[0])
 		}
-		s := task.RolloutState()
-		info := v.Last().Info
+		s := e.task.RolloutState()
+		info := e.vec.Last().Info
 		var future []int32
 		decided := int(info[5]+info[6]) + 1
 		for _, a := range s.Instance.Arrivals[decided:] { // after those placed, those given up, and this one
@@ -251,8 +266,8 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 		sums := g.g.Play(nil, s.Class, nodes, []gpushare.Future{{Pods: future, Marks: []int{half}}})
 		for i, node := range nodes {
 			tried++
-			begin(seed)
-			last, err := v.Step(t.Context(), []float32{float32(node)})
+			e.begin(t, seed, 30)
+			last, err := e.vec.Step(t.Context(), []float32{float32(node)})
 			atHalf := 0.
 			for err == nil {
 				if placedOrFailed := int(last.Info[5] + last.Info[6]); atHalf == 0 && placedOrFailed >= decided+half {
@@ -261,7 +276,7 @@ func TestGainsAreWhatThePlaysEndWith(t *testing.T) {
 				if last.Done(0) {
 					break
 				}
-				last, err = policy.Step(t.Context())
+				last, err = e.policy.Step(t.Context())
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -303,43 +318,23 @@ func ownCourse(s *gpu.RolloutState, until time.Duration) gpushare.Course {
 // to the node and WeightedFGD plays on: until a later decision, and until the end, of which the environment's rewards
 // tell.
 func TestTimedGainsAreWhatPodsWait(t *testing.T) {
-	v, err := envs.Make("k8s/GPUPodScheduling-v2", 1, envs.VecOptions{
-		Options:   map[string]any{"num_nodes": 12, "dynamics": gpu.DynamicsTimed, "num_pods": 250, "load": 1.6, "reward": gpu.RewardWaiting},
-		Autoreset: envs.Disabled,
+	e := newEpisode(t, "k8s/GPUPodScheduling-v2", map[string]any{
+		"num_nodes": 12, "dynamics": gpu.DynamicsTimed, "num_pods": 250, "load": 1.6, "reward": gpu.RewardWaiting,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	task := v.Env(0).Task().(*gpu.Task)
-	policy, err := envs.NewPolicies(v, "WeightedFGD", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin := func(seed uint64, steps int) {
-		if _, err := v.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{seed}}); err != nil {
-			t.Fatal(err)
-		}
-		for range steps {
-			if _, err := policy.Step(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	// play goes to a node and lets WeightedFGD play for some decisions, or to the end. It returns the seconds waited
 	// and the time.
 	play := func(node int32, decisions int) (waited float64, now time.Duration) {
-		last, err := v.Step(t.Context(), []float32{float32(node)})
+		last, err := e.vec.Step(t.Context(), []float32{float32(node)})
 		for k := 1; err == nil; k++ {
 			waited -= 1000 * float64(last.Reward[0])
 			if last.Done(0) {
 				return waited, now
 			}
-			now = task.RolloutState().Now
+			now = e.task.RolloutState().Now
 			if k == decisions {
 				return waited, now
 			}
-			last, err = policy.Step(t.Context())
+			last, err = e.policy.Step(t.Context())
 		}
 		t.Fatal(err)
 		return
@@ -347,8 +342,8 @@ func TestTimedGainsAreWhatPodsWait(t *testing.T) {
 	tried, differ := 0, 0
 	for seed := range uint64(6) {
 		steps := 60 + 20*int(seed)
-		begin(seed, steps)
-		g, err := NewGains(task, 1, []float64{1}, time.Second)
+		e.begin(t, seed, steps)
+		g, err := NewGains(e.task, 1, []float64{1}, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,17 +353,17 @@ func TestTimedGainsAreWhatPodsWait(t *testing.T) {
 		nodes := slices.Clone(g.Nodes(4, 1, rand.New(rand.NewPCG(seed, 1))))
 		for _, node := range nodes {
 			for _, decisions := range []int{40, 0} {
-				begin(seed, steps)
-				s := task.RolloutState()
+				e.begin(t, seed, steps)
+				s := e.task.RolloutState()
 				from := s.Now
 				course := ownCourse(&s, 24*time.Hour) // when no pod waits any longer
 				want, now := play(node, decisions)
 				if decisions > 0 {
 					course.Until = now - from
 				}
-				begin(seed, steps)
+				e.begin(t, seed, steps)
 				g.Nodes(1, 0, nil)
-				got := g.g.PlayTimed(nil, task.RolloutState().Class, []int32{node}, []gpushare.Course{course})[0]
+				got := g.g.PlayTimed(nil, e.task.RolloutState().Class, []int32{node}, []gpushare.Course{course})[0]
 				if math.Abs(got-want) > 1e-3*max(1, want) {
 					t.Errorf("seed %d, node %d, %d decisions: pods wait %v seconds, want %v", seed, node, decisions, got, want)
 				}
@@ -386,34 +381,16 @@ func TestTimedGainsAreWhatPodsWait(t *testing.T) {
 
 // TestDrawnCourses keep what is known: the queue, what runs, and when pods come. They draw how long pods still run.
 func TestDrawnCourses(t *testing.T) {
-	v, err := envs.Make("k8s/GPUPodScheduling-v2", 1, envs.VecOptions{
-		Options: map[string]any{"num_nodes": 12, "dynamics": gpu.DynamicsTimed, "num_pods": 250, "load": 1.6}, Autoreset: envs.Disabled,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	if _, err := v.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{5}}); err != nil {
-		t.Fatal(err)
-	}
-	policy, err := envs.NewPolicies(v, "WeightedFGD", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 120 {
-		if _, err := policy.Step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	task := v.Env(0).Task().(*gpu.Task)
-	g, err := NewGains(task, 1, []float64{1}, 600*time.Second)
+	e := newEpisode(t, "k8s/GPUPodScheduling-v2", map[string]any{"num_nodes": 12, "dynamics": gpu.DynamicsTimed, "num_pods": 250, "load": 1.6})
+	e.begin(t, 5, 120)
+	g, err := NewGains(e.task, 1, []float64{1}, 600*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	s := task.RolloutState()
+	s := e.task.RolloutState()
 	own, rng := ownCourse(&s, 600*time.Second), rand.New(rand.NewPCG(1, 2))
 	var f gpushare.Course
 	longer, changed := 0, 0
