@@ -20,6 +20,7 @@ A part has a name, the minutes that it takes on two idle cores, and one of three
     expect           the printed text of each figure, by the figure's name
     line             the beginning of the page's line that prints the figures
     record           CSV file that the comparison writes, on which bold print rests
+    sealed           CSV file of a comparison on the sealed block, and its episodes; played once, by models in order
 
     run, writes      a command of the shell, and the files that it writes
 """
@@ -145,6 +146,17 @@ def printed_column(page: str, part: Json) -> dict[str, str]:
     return out
 
 
+def play_sealed(trainer: str, command: list[str], models: list[str], sealed: Json) -> None:
+    """Plays the sealed block with the models of a part, unless its table is there."""
+    table = Path(sealed["table"])
+    if table.exists():
+        return
+    partial = table.with_suffix(".tmp")
+    options = ["--sealed", "docs/results/sealed.csv", "--episodes", str(sealed["episodes"]), "--csv", str(partial)]
+    run([trainer, *command, *options, *(a for m in models for a in ("--model", m))])
+    partial.replace(table)
+
+
 def policies(command: list[str], document: Json) -> dict[str, float]:
     """Returns the figure that a command's document has of each policy."""
     if command[0] == "compare":
@@ -191,6 +203,8 @@ def differing(trainer: str, page: str, part: Json, data: str, logs: Path) -> lis
         files = ["--csv", part["record"]] if "record" in part else []
         got = figures(command, run([trainer, *command, *files, *(a for m in models for a in (flag, m))]), models)
         of = part["expect"]
+        if "sealed" in part and all(agrees(text, got[name]) for name, text in of.items()):
+            play_sealed(trainer, command, models, part["sealed"])
     return [f"{name} is {got[name]:.6g}, printed {text}" for name, text in of.items() if not agrees(text, got[name])]
 
 

@@ -14,7 +14,8 @@ import (
 var boldNumber = regexp.MustCompile(`\*\*(\d[\d.]*)\*\*`)
 
 // wins returns the figures in print that are wins by docs/results/method.md: of a part of tools/tables whose
-// record, a table of compare with every baseline, calls the training or its one model better.
+// record, a table of compare with every baseline, calls the training or its one model better, as does the table of the
+// sealed block if it has been played.
 func wins(t *testing.T) map[string]bool {
 	t.Helper()
 	won := map[string]bool{}
@@ -25,11 +26,17 @@ func wins(t *testing.T) map[string]bool {
 		if strings.Contains(part.Evaluate, "--baseline") {
 			t.Errorf("%s: its record is of some baselines, want all", name)
 		}
-		if wonBy(t, filepath.Join("..", part.Record), part.Expect["mean"]) {
+		if wonBy(t, filepath.Join("..", part.Record), part.Expect["mean"]) && (part.Sealed == nil || wonSealed(t, part.Sealed.Table)) {
 			won[part.Expect["mean"]] = true
 		}
 	}
 	return won
+}
+
+// wonSealed reports whether a table of the sealed block calls a training of several seeds better.
+func wonSealed(t *testing.T, table string) bool {
+	t.Helper()
+	return trainingVerdict(t, filepath.Join("..", table)) == "better"
 }
 
 // wonBy reports whether a table of compare calls the training or model with this mean better.

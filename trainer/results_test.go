@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"maps"
 	"os"
@@ -20,6 +21,10 @@ type resultsPart struct {
 	Minutes float64
 	Expect  map[string]string
 	Writes  []string
+	Sealed  *struct {
+		Table    string
+		Episodes int
+	}
 }
 
 // resultsParts returns the parts of every file of tools/tables, by file and name.
@@ -78,10 +83,29 @@ func (p resultsPart) commands(t *testing.T) (all [][]string) {
 	return all
 }
 
-// TestResultsParts: every command of make results has flags and arguments that its command takes, and comparisons
-// of baselines run, in their short form.
+// trainingVerdict returns the verdict on the training of several seeds in a table of compare.
+func trainingVerdict(t *testing.T, path string) string {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(clitest.Read(t, path))).ReadAll()
+	if err != nil || len(rows) == 0 {
+		t.Fatalf("%s: %d rows, %v", path, len(rows), err)
+	}
+	verdict := slices.Index(rows[0], "verdict")
+	for _, row := range rows[1:] {
+		if verdict >= 0 && strings.HasSuffix(row[0], " seeds") {
+			return row[verdict]
+		}
+	}
+	return ""
+}
+
+// TestResultsParts: every command of make results has flags and arguments that its command takes, and a training
+// has played the sealed block if the part has a table of it.
 func TestResultsParts(t *testing.T) {
 	for name, p := range resultsParts(t) {
+		if p.Sealed != nil && trainingVerdict(t, filepath.Join("..", p.Sealed.Table)) == "" {
+			t.Errorf("%s: %s has no verdict on a training of several seeds", name, p.Sealed.Table)
+		}
 		if p.Run != "" && !mention.MatchString(p.Run) {
 			continue // a target of make
 		}
