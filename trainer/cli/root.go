@@ -29,5 +29,16 @@ func NewRoot(commands ...*cobra.Command) *cobra.Command {
 	root.SetVersionTemplate(version.Text("trainer"))
 	root.PersistentFlags().Bool("json", false, "print one JSON document, and nothing else, on standard output")
 	root.AddCommand(commands...)
+	rejectArgs(commands)
 	return root
+}
+
+// rejectArgs lets the commands that say nothing of positional arguments, and those below them, take none.
+func rejectArgs(commands []*cobra.Command) {
+	for _, c := range commands {
+		if c.Runnable() && c.Args == nil {
+			c.Args = cobra.NoArgs
+		}
+		rejectArgs(c.Commands())
+	}
 }

@@ -38,7 +38,6 @@ func newBoard() *cobra.Command {
   trainer board --report report.json # what kwok shadow --json has printed
   trainer board -f logs --listen 127.0.0.1:8080
   trainer board --listen 0.0.0.0:6007 --token-file TOKEN`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.readToken(); err != nil {
 				return err

@@ -47,7 +47,6 @@ that folder, each also without use of its state, and every baseline play the sam
 reports their scores, their trainings and the data. make pretrained does so for models/pretrained.`,
 		Example: `  trainer card --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --model logs/a2c/classic-CartPole-v1_1/best_model.safetensors
   trainer eval --model models/pretrained/classic-CartPole-v1/ppo.safetensors`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(paths) == 0 {
 				return errors.New("want --model")

@@ -30,7 +30,6 @@ Oracles use information that no agent can have, so verdicts ignore them. Not eve
   trainer compare --env k8s/GangWindow-v0 --csv-episodes episodes.csv         # every episode of every policy
   trainer compare --env k8s/GPUPodScheduling-v1 --baseline FGD --search rollout:base=FGD,k=3,m=4
   trainer compare --model FILE --url ws://127.0.0.1:8765                      # on a server`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Given, err = cli.ParseEnvKwargs(kwargs, evalKwargs); err != nil {

@@ -62,7 +62,6 @@ func newEnjoy() *cobra.Command {
   trainer enjoy --env k8s/PodBalance-v0 --baseline Greedy --board                  # in the browser
   trainer enjoy --model FILE --url ws://127.0.0.1:8765       # on a server
   trainer enjoy --env classic/CartPole-v1 --baseline random --fps 0 | less     # frame after frame`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := parse(); err != nil {
 				return err

@@ -53,7 +53,6 @@ func newEval() *cobra.Command {
   trainer eval --env k8s/VerticalPodAutoscaler-v0 --baseline moving_window --plot episode.png
   trainer eval --model FILE --url ws://127.0.0.1:8765 --verify     # on a server, and in process: equal?
   trainer eval --env k8s/PodBalanceKwok-v0 --baseline Greedy --episodes 5 --url ws://127.0.0.1:8765`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := parse(); err != nil {
 				return err

@@ -55,7 +55,6 @@ list under observation_indices, and its output quantiles are the forecast.
 Stable-Baselines3 loads model files themselves: python -m kubernasium.load_sb3 --help`,
 		Example: `  trainer export --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --onnx cartpole.onnx
   python -c "import onnxruntime as o, numpy as n; print(o.InferenceSession('cartpole.onnx').run(None, {'obs': n.zeros((1, 4), 'f4')}))"`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path == "" || out == "" {
 				return errors.New("want both --model and --onnx")

@@ -47,7 +47,6 @@ func newLearning() *cobra.Command {
 		Short: "Train every algorithm with several seeds and compare with published results",
 		Example: `  trainer learning                                   # the gates: five seeds each, twenty of DQN, some minutes
   trainer learning --only dqn --seed 101 --seeds 20  # one algorithm, other seeds`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.seeds < 1 || c.episodes < 1 || c.jobs < 1 {
 				return fmt.Errorf("seeds %d, episodes %d, jobs %d: want at least 1 of each", c.seeds, c.episodes, c.jobs)

@@ -69,7 +69,6 @@ rewards, terminations, truncations, action_masks, next_action_masks.`,
   trainer record --model models/pretrained/k8s-GangWindow-v0/ppo.safetensors -n 20000 --out ppo-steps.safetensors
   trainer record --env k8s/PodBalanceKwok-v0 --policy Greedy -n 200 --dataset kwok/greedy-v0 --url ws://127.0.0.1:8765
   trainer train --algo dqn --env k8s/PodBalance-v0 --transitions greedy.safetensors`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.out == "" && c.dataset == "" || (c.policy == "") == (c.model == "") {
 				return errors.New("want --out or --dataset, and one of --policy and --model")

@@ -42,7 +42,6 @@ func TrainCommand() (*cobra.Command, *run.Config) {
   trainer train --resume logs/ppo/k8s-GangWindow-v0_1 -n 400000    # for longer, from the newest one
   trainer train --algo ppo --env k8s/GangWindow-v0 --submit workload.yaml --dry-run    # as a JobSet of Kubernetes
   trainer train --resume logs/ppo/classic-CartPole-v1_1            # with the trainings of --seeds that were interrupted`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := useTrainingFile(cmd.Flags())
 			if err != nil {

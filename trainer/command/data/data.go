@@ -72,6 +72,7 @@ files without a digest are verified.`,
 		Example: `  trainer data list
   trainer data list metis
   trainer data list --json`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			some, err := sets(args)
 			if err != nil {

@@ -51,7 +51,6 @@ of the fitted part.`,
   trainer gang forecast --env-kwargs data:../shared/data/gang --plot forecast.png
   trainer gang forecast --train --model lstm --series ../shared/data/gang/series/nyc_taxi_1.csv --out mine/forecasts
   trainer gang forecast --env-kwargs data:mine --env-kwargs 'series:[web, db]' --csv forecast.csv --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.train.on {
 				return c.train.run(cmd, c.seed, c.csv, c.plot)

@@ -72,7 +72,6 @@ profile how long a superstep takes under plans as they age, and so how long to k
   trainer gang profile --executor local --workloads memcpy,vecmath --sizes 10,20,35,50 --shares 200,400,800,1600 \
     --budget 10m --out measured.csv --env-kwargs total_cpu_m:2000 --env-kwargs start_cpu_m:200
   trainer train --algo ppo --env ` + gangEnv + ` --env-kwargs profile:profile.csv --env-kwargs total_cpu_m:8000`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.measured.executor.check(cmd, measuredOnly...); err != nil {
 				return err

@@ -47,7 +47,6 @@ knows the true sizes. The regret is by how many seconds they take longer, episod
 		Example: `  trainer gang regret
   trainer gang regret --penalties 0,15 --baseline rhc_tuned --baseline afhc_tuned --episodes 40
   trainer gang regret --env-kwargs data:../shared/data/gang --plot regret.png --csv regret.csv`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := c.run(cmd.Context())
 			if err != nil {

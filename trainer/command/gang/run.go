@@ -60,7 +60,6 @@ play the pods by laws, on a control plane with a real clock; --image runs them o
   trainer gang run --executor kubernetes --real-time --controller dynamic_mpc --workloads memcpy,vecmath --simulate laws.json \
     --env-kwargs profile:measured.csv --env-kwargs total_cpu_m:2000 --env-kwargs start_cpu_m:200 --env-kwargs steps:20
   trainer gang run --replay run.jsonl`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if replay != "" {
 				if changed := cmd.Flags().NFlag(); changed > 1 && !(changed == 2 && cmd.Flags().Changed("json")) {

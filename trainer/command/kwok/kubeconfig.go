@@ -23,7 +23,6 @@ a container has one address for other containers and another for the host:
 
   docker compose run --rm kubeconfig > kubeconfig`,
 		Example: `  trainer kwok kubeconfig --kubeconfig FILE --server https://127.0.0.1:6443 > kubeconfig`,
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				file = os.Getenv(kwok.KubeconfigVariable)

@@ -46,7 +46,6 @@ func newKwokLoadServe() *cobra.Command {
 POST /reset starts over, PUT /workloads replaces the workloads. With --every, the clock advances the steps,
 from the first registration on. If ` + play.TokenVariable + ` is set, what changes something wants it as
 bearer token.`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			work, err := targets(kind, data, file, steps, interval, seed)
 			if err != nil {
@@ -129,7 +128,6 @@ func newKwokLoadPods() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pods",
 		Short: "Act as the stress pods of simulated pods: write targets as usage to their annotations",
-		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx := cmd.Context()
 			if c.Server == "" || every <= 0 {

@@ -22,7 +22,6 @@ observation, mask, reward, end or info. A difference is an error. Actions are ra
 The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `; ` + "`trainer kwok up`" + ` starts one.`,
 		Example: `  trainer kwok parity --env k8s/PodBalance-v0 --episodes 3
   trainer kwok parity --env k8s/GangWindow-v0 --env-kwargs penalty_model:resize --kubeconfig FILE`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Options, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {

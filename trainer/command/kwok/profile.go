@@ -73,7 +73,6 @@ predict makes a node table from it, which environments read by their option tabl
   trainer compare --env k8s/LRAPlacement-v0 --env-kwargs table:table.csv
   trainer kwok profile --out real.csv --node worker-7 --pods apps.yaml --kubeconfig FILE --allow-real-nodes \
     --load-command './load.sh {{.App}} {{.Address}} --clients 4 --time {{.Seconds}}'`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wrong, why := commandFlags, "it is for --load-command"
 			if o.command != "" {

@@ -79,7 +79,6 @@ server: kube-scheduler alone, and each model and baseline in the simulator and a
 plugin. It starts a control plane of its own.`,
 		Example: `  trainer kwok quality --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --policy Greedy \
     --env-kwargs node_types:mixed --env-kwargs pods:mixed --env-kwargs cpu_load:0.6 --env-kwargs memory_load:0.6`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(c.models)+len(c.policies) == 0 {
 				return errors.New("want --model or --policy")

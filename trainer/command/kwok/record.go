@@ -60,7 +60,6 @@ names.`,
 		Example: `  trainer kwok record --out cluster.jsonl.zst
   trainer kwok record --out cluster.jsonl.zst --append
   trainer kwok record --out shared.jsonl.zst --anonymize --for 24h --kubeconfig FILE`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.out == "" {
 				return errors.New("no file: give --out")

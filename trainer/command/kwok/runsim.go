@@ -23,7 +23,6 @@ func newKwokRunSim() *cobra.Command {
 Then the deployments are deleted, and it starts over, --cluster_resets times.`,
 		Example: `  trainer kwok runsim --scheduler_name default-scheduler --interval 0s   # the real kube-scheduler
   trainer kwok runsim --cpu_load 0.5 --cluster_resets 5 --out deployments.csv`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, l := range []struct {
 				name  string
@@ -99,7 +98,6 @@ func newKwokCleanCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleancluster",
 		Short: "Delete the deployments and pods that runsim has left",
-		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return kwok.Clean(cmd.Context(), o, namespace, all)
 		},

@@ -72,6 +72,7 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
   trainer kwok schedule --policy Greedy --board 127.0.0.1:6007         # look at the cluster and at why
   trainer kwok schedule --policy Greedy --print-config > scheduler.yaml
   trainer kwok schedule --policy Greedy -- --v=2 --secure-port=10259`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (c.profile.Args.Model == "") == (c.profile.Args.Baseline == "") {
 				return errors.New("want one of --model and --policy")

@@ -65,7 +65,6 @@ covers all of it.`,
   trainer kwok shadow --trace day.jsonl.zst --policy Greedy
   trainer kwok shadow --trace day.jsonl.zst --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --policy KubeDefault --html report.html
   trainer kwok shadow --trace day.jsonl.zst --env k8s/GPUPodScheduling-v0 --policy FGD --since 6h --block 30m --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.kwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {

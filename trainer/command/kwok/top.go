@@ -24,7 +24,6 @@ func newKwokTop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show the requests on each node live",
-		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := kwok.Connect(cmd.Context(), o)
 			if err != nil {

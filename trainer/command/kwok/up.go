@@ -48,6 +48,7 @@ The state is in memory and goes with the control plane, unless --data-dir is giv
   trainer kwok up --enable-crds Logs,ClusterLogs,Exec,ClusterExec    # for kubectl logs and exec
   trainer kwok up --data-dir state --durable
   trainer kwok up -- --components kwok --clock stepped`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := u.complete(cmd); err != nil {
 				return err

@@ -135,7 +135,6 @@ whether it hangs and whether it has listed the autoscalers.`,
 		Example: `  trainer kwok up -- --admission=MutatingAdmissionWebhook
   trainer kwok vpa --baseline upstream --metrics --updater --admission
   trainer kwok vpa --model models/pretrained/k8s-VerticalPodAutoscaler-v0/ppo.safetensors --recommender-name ppo`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if interval <= 0 {
 				return fmt.Errorf("--interval is %v, want more than 0", interval)

@@ -43,7 +43,6 @@ API server needs; the updater's limits of age, such as twelve hours, count real 
 their usage of the first step.`,
 		Example: `  trainer kwok vpa demo --baseline upstream --workload step --steps 60
   trainer kwok vpa demo --model FILE --mode Recreate --data usage.csv   # the control plane must call webhooks`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	c.add(cmd)

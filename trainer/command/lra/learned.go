@@ -58,7 +58,6 @@ and the bound is that of the mean mix of containers. --baseline names baselines 
 which set prices without learning.`,
 		Example: `  trainer lra learned --policy A.safetensors --policy B.safetensors --containers 600 --seed 2026 --node-table FILE
   trainer lra learned --policy A.safetensors --online --load 0.9 --containers 3000 --node-table FILE`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.rows < 2 {
 				return fmt.Errorf("--rows %d, want at least 2", o.rows)

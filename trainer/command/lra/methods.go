@@ -172,7 +172,7 @@ func (o *lraFlags) load() (plan, score *planner.Problem, constraints []interfere
 func newLRAMethod(m planner.Method) *cobra.Command {
 	var o lraFlags
 	cmd := &cobra.Command{
-		Use: m.Name, Short: m.Doc, Args: cobra.NoArgs,
+		Use: m.Name, Short: m.Doc,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			plan, score, constraints, err := o.load()
 			if err != nil {
@@ -204,7 +204,6 @@ func newLRAInterference() *cobra.Command {
 
 The published pairwise profile gives the published files byte for byte; --node-table derives them
 from a node table instead.`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			constraints, err := o.derive(counts, perApp)
 			if err != nil {

@@ -38,7 +38,6 @@ func newLRATable() *cobra.Command {
 		Short: "Compare all methods on several batches: mean throughputs and the linear bound",
 		Example: `  trainer lra table --batch-set-size 200
   trainer lra table --containers 600 --rows 30 --seed 1 --node-table ../shared/data/metis/node_table_true_6435.csv`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rows < 1 || containers < 0 {
 				return fmt.Errorf("--rows %d, --containers %d: want at least 1 and 0", rows, containers)
@@ -112,7 +111,6 @@ standard error has a warning with the numbers of containers beyond those of the 
 predictions were clipped; --json has the same as "extrapolated" and "clipped".`,
 		Example: `  trainer lra predict --profile ../shared/data/metis/profile_p20_2008.csv \
     --truth ../shared/data/metis/node_table_true_6435.csv --out p20.csv`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if profile == "" {
 				dir, err := sample.Dir(cmd.Context(), cmd.ErrOrStderr(), "metis")

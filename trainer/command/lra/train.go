@@ -58,7 +58,7 @@ type lraTrainFlags struct {
 func newLRATrain(how lraTraining) *cobra.Command {
 	o := lraTrainFlags{config: how.config}
 	cmd := &cobra.Command{
-		Use: how.name, Short: how.doc, Long: how.doc + ".\n\n" + how.long, Args: cobra.NoArgs,
+		Use: how.name, Short: how.doc, Long: how.doc + ".\n\n" + how.long,
 		Example: "  trainer lra " + how.name + " --batch-set-size 200 --batch-choice 0 --verbose --out logs/lra",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.episodes < 1 || o.budget <= 0 {

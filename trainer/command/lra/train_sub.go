@@ -43,7 +43,6 @@ it has imitated the baseline --imitate. It fills a sub-cluster in the order of a
 rounds with one container of each in turn, and keeps the better placement. --model skips the training.`,
 		Example: `  trainer lra train-sub
   trainer lra train-high --subscheduler logs/ppo/k8s-LRASubcluster-v0_1/best_model.safetensors`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rows < 1 {
 				return fmt.Errorf("--rows %d, want at least 1", rows)

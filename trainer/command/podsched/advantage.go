@@ -40,7 +40,6 @@ wait in sum.`,
 		Example: `  trainer podsched advantage --out advantage.safetensors
   trainer podsched advantage --out until_130.safetensors --until 1.3 --seed 2
   trainer podsched advantage --out timed.safetensors --env-kwargs dynamics:timed --density 0.02 --futures 4`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
 				return errors.New("no file: give --out")

@@ -43,7 +43,6 @@ func newPodschedExplain() *cobra.Command {
 		Example: `  trainer podsched explain --decision 40
   trainer podsched explain --env-kwargs pods:mixed --env-kwargs cpu_load:0.9 --decision 150 --follow First --json
   trainer podsched explain --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --decision 40`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts, err := cli.ParseKwargs("env-kwargs", kwargs)
 			if err != nil {

@@ -33,7 +33,6 @@ func newPodschedRecord() *cobra.Command {
 nodes and pods, with the times when a policy bound them and when they ended.`,
 		Example: `  trainer podsched record --policy KubeDefault --env-kwargs lifetime:600 --env-kwargs steps:2000 --out episode.jsonl.zst
   trainer podsched record --env k8s/GPUPodScheduling-v0 --env-kwargs dynamics:timed --policy KubeDefault --out gpus.jsonl.zst`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case o.out == "":

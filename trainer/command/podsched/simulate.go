@@ -75,7 +75,6 @@ moment: after so many decisions, "scheduled" (before any eviction), "evicted", o
   trainer podsched simulate -f manifests/ --scorer http://127.0.0.1:5000/score
   trainer podsched simulate -f manifests/ -s scheduler.yaml --deschedule-policy fragMultiPod --deschedule-ratio 0.1 \
     --snapshot scheduled=before.yaml --snapshot after.yaml`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := o.run(cmd)
 			if err != nil {

@@ -32,7 +32,6 @@ run for lognormal durations, nodes with and without GPUs, some of them cordoned 
 envs/dataset/clustertrace states the laws (type Synthetic). Equal seeds give equal recordings.`,
 		Example: `  trainer podsched synthesize --out day.jsonl.zst
   trainer podsched synthesize --nodes 50 --pods 5000 --seed 1 --out small.jsonl.gz`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
 				return errors.New("no file: give --out")

@@ -48,7 +48,6 @@ A file that repeats the name of a numbered node is another list of nodes, and it
 Files *-hier.* are never read.`,
 		Example: `  trainer podsched topology --data-dir data --servers-per-rack 4
   trainer podsched topology --data-dir data --scheduler-name my-scheduler --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return errors.New("no folder: give --data-dir")

@@ -46,7 +46,6 @@ pooled, and the interval of the difference to FGD is over the models.`,
 		Example: `  trainer reproduce fgd --nodes openb_node_list_gpu_node.csv --pods openb_pod_list_default.csv --policy FGD --seed 42 --json
   trainer reproduce fgd --all --data ../shared/data/openb
   trainer reproduce fgd --all --list gpuspec10 --policy FGD --policy Random --model models/pretrained/k8s-GPUPodScheduling-v0/ppo.safetensors --plot docs/img`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.Ratio < 0 || c.Ratio > 10 {
 				return fmt.Errorf("--ratio is %v, want 0 (as it is) to 10", c.Ratio)

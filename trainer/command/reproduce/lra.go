@@ -30,7 +30,6 @@ sub-clusters of 27 nodes that they fill: Metis before its training.`,
 		Example: `  trainer reproduce lra --node-table ../shared/data/metis/node_table_rf_p20.csv \
     --batches ../shared/data/metis/batch_set_200.csv --row 0 --nodes 81 \
     --subscheduler ../shared/data/metis/metis_subscheduler_weights.npz --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (table == "") != (batches == "") {
 				return errors.New("--node-table and --batches go together")

@@ -38,7 +38,6 @@ there are no published results.`,
 		Example: `  trainer reproduce gang --data ../shared/data/gang
   trainer reproduce gang --mode forecast --controller dynamic_mpc --window 3 --lambda 1.02 --json
   trainer reproduce gang --mode actual --controller static --window 2 --penalty 45 --steps 800`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				var err error

@@ -34,7 +34,6 @@ killed after this sample, else empty or 0). Every --every samples it prints a li
 with or without --json.`,
 		Example: `  trainer reproduce vpa --json
   trainer reproduce vpa --usage usage.csv --every 60`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if usage != "" {
 				if cmd.Flags().Changed("data") {

@@ -94,7 +94,6 @@ the given baseline, and the best of these is the tuned one.`,
   trainer tune --algo ppo --env classic/CartPole-v1 --n-trials 16 --study shared/cartpole.journal    # in several processes
   trainer tune --resume logs/tune/ppo/classic-CartPole-v1_1          # after Ctrl-C or a crash
   trainer train --algo ppo --env classic/CartPole-v1 --conf-file logs/tune/ppo/classic-CartPole-v1_1/best.yml --seeds 1..5`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if jobs == 0 {
 				jobs = runtime.GOMAXPROCS(0)

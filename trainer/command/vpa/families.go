@@ -57,7 +57,6 @@ passes if the models' mean cost is lower, with a paired 95 % interval that exclu
 than the recommender's.`,
 		Example: `  trainer vpa families --model logs/ppo/k8s-VerticalPodAutoscaler-v0_1/seed_1/best_model.safetensors --markdown table.md
   trainer vpa families --model dqn.safetensors --baseline upstream_exact --workload-type azure`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(c.models) == 0 {
 				return errors.New("want --model")

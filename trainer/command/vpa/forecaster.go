@@ -51,7 +51,6 @@ It learns quantiles of the usage of the next hours on training workloads, and no
 The requested quantile should fit the weighting: 0.2, 0.5, 0.8 for slack_heavy, equal, risk_heavy.`,
 		Example: `  trainer vpa forecaster --out models/pretrained/k8s-VerticalPodAutoscaler-v0/lstm_forecaster.safetensors
   trainer compare --model models/pretrained/k8s-VerticalPodAutoscaler-v0/lstm_forecaster.safetensors`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given, err := cli.ParseKwargs("env-kwargs", kwargs)
 			if err != nil {

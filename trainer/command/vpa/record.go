@@ -45,7 +45,6 @@ give again and again, podmetrics and top of ` + "`vpa workload --workload-type`"
 		Example: `  trainer vpa record --namespace shop --interval 1m --samples 1440 -o usage.jsonl
   trainer vpa workload --data usage.jsonl --out DIR --plot
   trainer eval --env k8s/VerticalPodAutoscaler-v0 --baseline upstream --env-kwargs data:usage.jsonl --env-kwargs split:all`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if c.Interval <= 0 || c.Samples < 0 {
 				return fmt.Errorf("--interval is %v and --samples %d, want more than 0, and 0 or more", c.Interval, c.Samples)

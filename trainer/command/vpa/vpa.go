@@ -89,7 +89,6 @@ the JSON file --config over them, or with --draw parameters drawn by the seed as
     --query 'sum by (pod) (container_memory_working_set_bytes)'
   trainer compare --env k8s/VerticalPodAutoscaler-v0 --env-kwargs data:DIR/workloads
   trainer compare --env k8s/VerticalPodAutoscaler-v0 --env-kwargs data:DIR/workloads/sinusoidal-42 --env-kwargs split:all`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runWorkload(cmd, c) },
 	}
 	f := cmd.Flags()
