@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,12 +23,13 @@ func PrintJSON(cmd *cobra.Command, v any) error {
 	return enc.Encode(v)
 }
 
-// Print writes the command's result: v as JSON with --json, or else the output of text.
+// Print writes the command's result: v as JSON with --json, or else the output of text, which need not check its writes.
 func Print(cmd *cobra.Command, v any, text func(io.Writer) error) error {
 	if WantJSON(cmd) {
 		return PrintJSON(cmd, v)
 	}
-	return text(cmd.OutOrStdout())
+	w := bufio.NewWriter(cmd.OutOrStdout())
+	return cmp.Or(text(w), w.Flush())
 }
 
 // Printf is Print with a format instead of text.

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -94,15 +95,14 @@ func (res *Comparison) otherMetrics() []string {
 }
 
 // Print writes a line about the episodes, the table and the verdict.
-func (res *Comparison) Print(w io.Writer) error {
+func (res *Comparison) Print(out io.Writer) error {
+	w := bufio.NewWriter(out)
 	where := ""
 	if len(res.URLs) > 0 {
 		where = fmt.Sprintf(" over %v", res.URLs)
 	}
 	fmt.Fprintf(w, "\n%s%s, %s, %s is better\n\n", res.Env, where, res.played, res.Better())
-	if err := res.Table().WriteText(w); err != nil {
-		return err
-	}
+	res.Table().WriteText(w)
 	fmt.Fprintln(w)
 	for _, v := range res.Verdict {
 		fmt.Fprintln(w, v)
@@ -116,7 +116,7 @@ func (res *Comparison) Print(w io.Writer) error {
 	if len(res.NotPlayed) > 0 {
 		fmt.Fprintln(w, "not played, because of an interrupt:", strings.Join(res.NotPlayed, ", "))
 	}
-	return nil
+	return w.Flush()
 }
 
 // label names the row's policy, and marks oracles.

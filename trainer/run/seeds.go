@@ -287,9 +287,7 @@ func (res *SeedsResult) table() *tracking.Table {
 
 // Print writes a row for each seed and a line for all of them.
 func (res *SeedsResult) Print(w io.Writer) error {
-	if err := res.table().WriteText(w); err != nil {
-		return err
-	}
+	res.table().WriteText(w)
 	trained := 0
 	for _, s := range res.Seeds {
 		if s.Err == nil {

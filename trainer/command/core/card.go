@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -68,13 +69,7 @@ reports their scores, their trainings and the data. make pretrained does so for 
 				cards = append(cards, card)
 			}
 			slices.Sort(cards)
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, map[string]any{"cards": cards})
-			}
-			for _, c := range cards {
-				fmt.Fprintln(cmd.OutOrStdout(), c)
-			}
-			return nil
+			return cli.Printf(cmd, map[string]any{"cards": cards}, "%s\n", strings.Join(cards, "\n"))
 		},
 	}
 	f := cmd.Flags()
@@ -240,51 +235,47 @@ func describeModel(path string) (cardModel, error) {
 	return m, err
 }
 
-func (c *card) write(w io.Writer) error {
-	ew := &errWriter{w: w}
-	ew.printf("# %s: pretrained models\n\n%s\n\n", c.spec.ID, c.spec.Doc)
-	ew.printf("`make pretrained` trains these models anew and writes this card with `trainer card`.\n\n## Scores\n\n")
+func (c *card) write(out io.Writer) error {
+	w := bufio.NewWriter(out) // returns the first error at the end
+	fmt.Fprintf(w, "# %s: pretrained models\n\n%s\n\n", c.spec.ID, c.spec.Doc)
+	fmt.Fprintf(w, "`make pretrained` trains these models anew and writes this card with `trainer card`.\n\n## Scores\n\n")
 	res := c.comparison
 	unit := ""
 	if len(res.Metrics) > 0 && res.Metrics[0].Unit != "" {
 		unit = " in " + res.Metrics[0].Unit
 	}
-	ew.printf("Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n"+
+	fmt.Fprintf(w, "Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n"+
 		"Bold policies are better than every baseline that is not an oracle ([method](../../../docs/results/method.md)).\n\n", res.Metric, unit, res.Episodes, res.Better())
-	if ew.err == nil {
-		ew.err = c.scores().WriteMarkdown(ew)
-	}
-	ew.printf("\n")
+	c.scores().WriteMarkdown(w)
+	fmt.Fprintf(w, "\n")
 	for _, v := range res.Verdict[:len(c.models)] { // without their mean, because the algorithms differ
-		ew.printf("- %s\n", v)
+		fmt.Fprintf(w, "- %s\n", v)
 	}
 	for _, v := range res.Verdict[len(res.Verdict)-len(res.States):] {
-		ew.printf("- %s\n", v)
+		fmt.Fprintf(w, "- %s\n", v)
 	}
-	ew.printf("\n## Models\n\n")
+	fmt.Fprintf(w, "\n## Models\n\n")
 	t := tracking.NewTable("file", "algorithm", ">seed", ">timesteps", ">parameters", ">bytes")
 	for _, m := range c.models {
 		t.Append("`"+m.file+"`", m.meta.Algo, fmt.Sprint(m.meta.Seed), fmt.Sprint(m.meta.Timesteps), fmt.Sprint(m.parameters), fmt.Sprint(m.bytes))
 	}
-	if ew.err == nil {
-		ew.err = t.WriteMarkdown(ew)
-	}
-	ew.printf("\nEach is a model of one training, chosen by nothing but that training's own evaluations, whose episodes\nare others than those of the scores:\n\n")
+	t.WriteMarkdown(w)
+	fmt.Fprintf(w, "\nEach is a model of one training, chosen by nothing but that training's own evaluations, whose episodes\nare others than those of the scores:\n\n")
 	for _, m := range c.models {
 		command := m.meta.Metadata[cli.CommandKey]
 		if command == "" {
 			command = "# " + m.meta.Algo + ": not on record"
 		}
-		ew.printf("    %s\n", command)
+		fmt.Fprintf(w, "    %s\n", command)
 	}
-	ew.printf("\n## Data\n\nOptions of the environment: %s in training, %s for the scores;\nits README says which instances they are. Seeds of episodes: in training from the command's on, in\n"+
+	fmt.Fprintf(w, "\n## Data\n\nOptions of the environment: %s in training, %s for the scores;\nits README says which instances they are. Seeds of episodes: in training from the command's on, in\n"+
 		"its evaluations from %d, of the scores from %d.\n", kwargsText(c.models[0].kwargs), kwargsText(res.EnvKwargs), play.EvalSeed, res.Seed)
-	c.writeUse(ew)
-	return ew.err
+	c.writeUse(w)
+	return w.Flush()
 }
 
 // writeUse describes how to play the models, and with which options of the environment.
-func (c *card) writeUse(ew *errWriter) {
+func (c *card) writeUse(w io.Writer) {
 	path := func(m cardModel) string { return filepath.ToSlash(filepath.Join(c.folder, m.file)) }
 	var dense []string // the other models score nodes with shared layers
 	export := ""       // the first model that ONNX and Stable-Baselines3 support: without such layers and LSTMs
@@ -297,18 +288,18 @@ func (c *card) writeUse(ew *errWriter) {
 			export = path(m)
 		}
 	}
-	ew.printf("\n## Use\n\n    go run ./trainer eval --model %[1]s\n    go run ./trainer enjoy --model %[1]s\n", path(c.models[0]))
+	fmt.Fprintf(w, "\n## Use\n\n    go run ./trainer eval --model %[1]s\n    go run ./trainer enjoy --model %[1]s\n", path(c.models[0]))
 	if export != "" {
-		ew.printf("    go run ./trainer export --model %[1]s --onnx model.onnx\n    python -m kubernasium.load_sb3 %[1]s model.zip\n", export)
+		fmt.Fprintf(w, "    go run ./trainer export --model %[1]s --onnx model.onnx\n    python -m kubernasium.load_sb3 %[1]s model.zip\n", export)
 	}
 	switch len(dense) {
 	case len(c.models):
-		ew.printf("\nA model acts on the observations of this environment with options that leave its spaces as they are; others refuse it.\n")
+		fmt.Fprintf(w, "\nA model acts on the observations of this environment with options that leave its spaces as they are; others refuse it.\n")
 	case 0:
-		ew.printf("\nA model acts on the observations of this environment with any number of nodes (`--env-kwargs`), and otherwise\n" +
+		fmt.Fprintf(w, "\nA model acts on the observations of this environment with any number of nodes (`--env-kwargs`), and otherwise\n"+
 			"with options that leave its spaces as they are; others refuse it.\n")
 	default:
-		ew.printf("\nA model acts on the observations of this environment with options that leave its spaces as they are, and with any\n"+
+		fmt.Fprintf(w, "\nA model acts on the observations of this environment with options that leave its spaces as they are, and with any\n"+
 			"number of nodes but for %s, whose network is dense; others refuse it.\n", strings.Join(dense, ", "))
 	}
 }
@@ -346,23 +337,4 @@ func kwargsText(kwargs map[string]any) string {
 	}
 	slices.Sort(words)
 	return strings.Join(words, " ")
-}
-
-// errWriter keeps the first error of several writes.
-type errWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (e *errWriter) Write(b []byte) (int, error) {
-	if e.err != nil {
-		return 0, e.err
-	}
-	n, err := e.w.Write(b)
-	e.err = err
-	return n, err
-}
-
-func (e *errWriter) printf(format string, args ...any) {
-	_, _ = fmt.Fprintf(e, format, args...) // e keeps the error
 }

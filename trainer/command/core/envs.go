@@ -77,19 +77,14 @@ func newEnvs() *cobra.Command {
 				}
 				all = append(all, d)
 			}
-			switch {
-			case cli.WantJSON(cmd) && len(args) == 1:
-				return cli.PrintJSON(cmd, all[0])
-			case cli.WantJSON(cmd):
-				return cli.PrintJSON(cmd, all)
-			case len(args) == 1:
-				return printEnv(cmd, all[0])
+			if len(args) == 1 {
+				return cli.Print(cmd, all[0], all[0].print)
 			}
 			t := tracking.NewTable("id", "observation", "action", ">steps", "what")
 			for _, d := range all {
 				t.Append(d.ID, shortSpace(d.ObservationSpace), shortSpace(d.ActionSpace), fmt.Sprint(d.MaxEpisodeSteps), d.Doc)
 			}
-			return t.WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, all, t.WriteText)
 		},
 	}
 }
@@ -121,36 +116,27 @@ func describeEnv(s *envs.Spec) (envDescription, error) {
 	return d, nil
 }
 
-func printEnv(cmd *cobra.Command, d envDescription) error {
-	w := cmd.OutOrStdout()
+func (d envDescription) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n  %s\n\nobservation  %s\naction       %s\nsteps        %d\n\nOptions (--env-kwargs name:value)\n",
 		d.ID, d.Doc, shortSpace(d.ObservationSpace), shortSpace(d.ActionSpace), d.MaxEpisodeSteps)
 	t := tracking.NewTable("name", "type", "default", "valid", "what")
 	for _, o := range d.Options {
 		t.Append(o.Name, o.Type, fmt.Sprint(o.Default), o.Valid(), o.Doc)
 	}
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	fmt.Fprintln(w, "\nObservation")
 	t = tracking.NewTable(">index", "element", ">min", ">max")
 	for _, e := range observationElements(d) {
 		t.Append(e[:]...)
 	}
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	fmt.Fprintln(w, "\nBaselines")
 	t = tracking.NewTable("name", "what")
 	for _, b := range d.Baselines {
 		t.Append(b.Name, b.Doc)
 	}
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
-	if err := printParameters(w, d.Baselines); err != nil {
-		return err
-	}
+	t.WriteText(w)
+	printParameters(w, d.Baselines)
 	fmt.Fprintln(w, "\nInfo")
 	t = tracking.NewTable("name", "dtype", "what")
 	for _, c := range d.Info {
@@ -184,8 +170,8 @@ func parameterDocs(b *envs.Baseline) []parameterDoc {
 }
 
 // printParameters lists the parameters of the baselines that have any.
-func printParameters(w io.Writer, baselines []baselineDoc) error {
-	t, any := tracking.NewTable("baseline", "parameter", "type", "default", "tuned in", "what"), false
+func printParameters(w io.Writer, baselines []baselineDoc) {
+	t := tracking.NewTable("baseline", "parameter", "type", "default", "tuned in", "what")
 	for _, b := range baselines {
 		for _, p := range b.Parameters {
 			where := strings.Join(p.Choices, ", ")
@@ -193,14 +179,12 @@ func printParameters(w io.Writer, baselines []baselineDoc) error {
 				where = fmt.Sprintf("%v to %v", *p.Low, *p.High)
 			}
 			t.Append(b.Name, p.Name, p.Type, fmt.Sprint(p.Default), where, p.Doc)
-			any = true
 		}
 	}
-	if !any {
-		return nil
+	if len(t.Rows) > 0 {
+		fmt.Fprintln(w, "\nParameters of baselines (name:parameter=value,…)")
+		t.WriteText(w)
 	}
-	fmt.Fprintln(w, "\nParameters of baselines (name:parameter=value,…)")
-	return t.WriteText(w)
 }
 
 // observationElements returns the index, name and bounds of each element of an observation. For a part with

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -69,11 +70,7 @@ func newEval() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, res)
-			}
-			res.print(cmd)
-			return nil
+			return cli.Print(cmd, res, res.print)
 		},
 	}
 	parse = addPolicyFlags(cmd, &c.Config)
@@ -140,8 +137,7 @@ func playOn(ctx context.Context, spec *envs.Spec, kwargs map[string]any, c play.
 	return name, r, err
 }
 
-func (res *evalResult) print(cmd *cobra.Command) {
-	w := cmd.OutOrStdout()
+func (res *evalResult) print(w io.Writer) error {
 	where := ""
 	if len(res.URLs) > 0 {
 		where = fmt.Sprintf(" over %v", res.URLs)
@@ -153,4 +149,5 @@ func (res *evalResult) print(cmd *cobra.Command) {
 	if res.Verified {
 		fmt.Fprintln(w, "  every return is equal to that in process, bit for bit")
 	}
+	return nil
 }

@@ -237,22 +237,14 @@ func (c *learningConfig) trainOne(ctx context.Context, g gate, seed uint64) (lea
 func (c *learningConfig) report(cmd *cobra.Command, gates []gate, runs [][]learned) error {
 	results := resultsOf(gates, runs)
 	table := resultTable(results)
-	if cli.WantJSON(cmd) {
-		if err := cli.PrintJSON(cmd, results); err != nil {
-			return err
-		}
-	} else if err := table.WriteText(cmd.OutOrStdout()); err != nil {
+	if err := cli.Print(cmd, results, table.WriteText); err != nil {
 		return err
 	}
-	if c.markdown != "" {
-		if err := cli.WriteTo(c.markdown, table.WriteMarkdown); err != nil {
-			return err
-		}
+	if err := cli.WriteTo(c.markdown, table.WriteMarkdown); err != nil {
+		return err
 	}
-	if c.csv != "" {
-		if err := cli.WriteTo(c.csv, evaluationTable(gates, runs).WriteCSV); err != nil {
-			return err
-		}
+	if err := cli.WriteTo(c.csv, evaluationTable(gates, runs).WriteCSV); err != nil {
+		return err
 	}
 	if c.plots != "" {
 		if err := plotLearning(c.plots, gates, runs); err != nil {

@@ -4,6 +4,7 @@ package data
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -78,21 +79,20 @@ files without a digest are verified.`,
 			if err != nil {
 				return err
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, some)
-			}
-			if len(args) > 0 {
-				for i := range some {
-					describe(cmd, &some[i])
-				}
-				return nil
-			}
 			t := tracking.NewTable("name", "licence", ">files", ">size", "what it is", "source")
 			for i := range some {
 				d := &some[i]
 				t.Append(d.Name, d.Licence, fileCount(d), size(d), d.Title, d.Source)
 			}
-			return t.WriteText(cmd.OutOrStdout())
+			return cli.Print(cmd, some, func(w io.Writer) error {
+				if len(args) == 0 {
+					return t.WriteText(w)
+				}
+				for i := range some {
+					describe(w, &some[i])
+				}
+				return nil
+			})
 		},
 	}
 }
@@ -119,8 +119,7 @@ func size(d *catalog.Dataset) string {
 }
 
 // describe prints an entry of the manifest.
-func describe(cmd *cobra.Command, d *catalog.Dataset) {
-	out := cmd.OutOrStdout()
+func describe(out io.Writer, d *catalog.Dataset) {
 	fmt.Fprintf(out, "%s: %s\n", d.Name, d.Title)
 	for _, line := range [][2]string{
 		{"source", d.Source}, {"revision", d.Revision}, {"licence", d.Licence + " (" + d.Terms + ")"}, {"citation", d.Citation},
@@ -142,7 +141,7 @@ func describe(cmd *cobra.Command, d *catalog.Dataset) {
 		f := &d.Outputs[i]
 		t.Append(f.Path, bytesText(f), sumText(f), "converted")
 	}
-	_ = t.WriteText(out) // as the lines above
+	t.WriteText(out)
 	fmt.Fprintln(out)
 }
 

@@ -64,10 +64,8 @@ of the fitted part.`,
 			if err != nil {
 				return err
 			}
-			if c.csv != "" {
-				if err := cli.WriteTo(c.csv, func(w io.Writer) error { return series.WriteErrors(w, all) }); err != nil {
-					return err
-				}
+			if err := cli.WriteTo(c.csv, func(w io.Writer) error { return series.WriteErrors(w, all) }); err != nil {
+				return err
 			}
 			if c.plot != "" {
 				if err := plotForecasts(c.plot, all); err != nil {

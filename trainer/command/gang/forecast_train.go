@@ -60,20 +60,15 @@ func (c *trainForecast) run(cmd *cobra.Command, seed uint64, csv, plot string) e
 		}
 		all = append(all, results...)
 	}
-	if csv != "" {
-		if err := cli.WriteCSV(csv, []string{"series", "forecaster", "ahead", "rmse_sizes", "rmse_units"}, errorRows(all)); err != nil {
-			return err
-		}
+	if err := cli.WriteCSV(csv, []string{"series", "forecaster", "ahead", "rmse_sizes", "rmse_units"}, errorRows(all)); err != nil {
+		return err
 	}
 	if plot != "" {
 		if err := plotForecasts(plot, forecastErrors(all)); err != nil {
 			return err
 		}
 	}
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, all)
-	}
-	return trainedTable(all).WriteText(cmd.OutOrStdout())
+	return cli.Print(cmd, all, trainedTable(all).WriteText)
 }
 
 // fit fits a forecaster to the series in file, writes its forecasts, and measures them and those of simple

@@ -85,14 +85,14 @@ func (c *gangProfileConfig) measureProfile(ctx context.Context, progress io.Writ
 	return p, m, nil
 }
 
-func printMeasured(w io.Writer, m *bsp.Measured) error {
+func printMeasured(w io.Writer, m *bsp.Measured) {
 	if m == nil {
-		return nil
+		return
 	}
 	fmt.Fprintf(w, "\n%s: %d of %d measurements, %d of them now\n", m.Setting, m.Resumed+m.Now, m.Of, m.Now)
 	t := tracking.NewTable("task", "work for size 1", ">points", ">repeats", ">noise of log D", ">expected error of the fit")
 	for _, x := range m.Tasks {
 		t.Append(x.Task, x.Work, fmt.Sprint(x.Points), fmt.Sprint(x.Repeats), fmt.Sprintf("%.3f", x.Noise), fmt.Sprintf("%.3f", x.Error))
 	}
-	return t.WriteText(w)
+	t.WriteText(w)
 }

@@ -216,13 +216,8 @@ func (c *gangProfileConfig) envKwargs() (map[string]any, error) {
 
 // files writes the requested files other than the profile.
 func (c *gangProfileConfig) files(m *profile.Model) error {
-	if c.csv != "" {
-		if err := cli.WriteTo(c.csv, func(w io.Writer) error { return profile.WriteModel(w, m) }); err != nil {
-			return err
-		}
-	}
-	if c.plot == "" {
-		return nil
+	if err := cli.WriteTo(c.csv, func(w io.Writer) error { return profile.WriteModel(w, m) }); err != nil || c.plot == "" {
+		return err
 	}
 	var curves []tracking.Series
 	for k, name := range m.Profile().Tasks {
@@ -239,12 +234,8 @@ func (r *gangProfile) print(w io.Writer) error {
 	n, m := len(r.Sizes), len(r.Shares)
 	fmt.Fprintf(w, "%d tasks at %d sizes from %v to %v and %d shares from %v to %v millicores", len(r.Tasks), n, r.Sizes[0], r.Sizes[n-1], m, r.Shares[0], r.Shares[m-1])
 	fmt.Fprintln(w)
-	if err := printMeasured(w, r.Measured); err != nil {
-		return err
-	}
-	if err := printFilled(w, r.Filled); err != nil {
-		return err
-	}
+	printMeasured(w, r.Measured)
+	printFilled(w, r.Filled)
 	fmt.Fprint(w, "\nSeconds of a superstep, and the law that fits; steps to more cores that take longer, to more work that take less\n")
 	t := tracking.NewTable("task", ">least", ">median", ">mean", ">most", "law", ">R²", ">longer", ">less", ">worst rise")
 	for _, x := range r.Tasks {
@@ -252,9 +243,7 @@ func (r *gangProfile) print(w io.Writer) error {
 			lawText(&x.Law), fmt.Sprintf("%.4f", x.R2),
 			fmt.Sprintf("%d/%d", x.Slower, x.ShareSteps), fmt.Sprintf("%d/%d", x.Faster, x.SizeSteps), fmt.Sprintf("%.1f %%", 100*x.WorstRise))
 	}
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	fmt.Fprintf(w, "\nSeconds for size %v, by millicores\n", r.Size)
 	names := []string{"task"}
 	for _, share := range r.At {
@@ -264,9 +253,7 @@ func (r *gangProfile) print(w io.Writer) error {
 	for _, x := range r.Tasks {
 		t.Append(append([]string{x.Task}, texts("%.1f", r.Durations[x.Task])...)...)
 	}
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	fmt.Fprintf(w, "\nMean seconds of a superstep under a plan made so many supersteps before, one episode; re-planning costs %v s (%s)\n", r.Penalty, r.Method)
 	names = []string{">window"}
 	for age := range r.Windows[0].Seconds {
@@ -280,9 +267,7 @@ func (r *gangProfile) print(w io.Writer) error {
 		}
 		t.Append(append(append([]string{strconv.Itoa(x.Window)}, texts("%.2f", x.Seconds)...), interval, fmt.Sprintf("%.2f", x.PerSuperstep))...)
 	}
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "\nNote: %s\n", note)
 	}
@@ -292,9 +277,9 @@ func (r *gangProfile) print(w io.Writer) error {
 	return nil
 }
 
-func printFilled(w io.Writer, f *profile.Filled) error {
+func printFilled(w io.Writer, f *profile.Filled) {
 	if f == nil {
-		return nil
+		return
 	}
 	fmt.Fprintf(w, "\n%d points of the file and %d by the laws that fit these; by how much logarithms of the former are off\n", f.Measured, f.Missing)
 	t := tracking.NewTable("task", "law", ">RMS", ">worst")
@@ -302,7 +287,7 @@ func printFilled(w io.Writer, f *profile.Filled) error {
 		l := &f.Laws[i]
 		t.Append(l.Task, lawText(l), fmt.Sprintf("%.3f", l.RMS), fmt.Sprintf("%.3f", l.Worst))
 	}
-	return t.WriteText(w)
+	t.WriteText(w)
 }
 
 func lawText(l *profile.Law) string {

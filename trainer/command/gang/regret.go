@@ -3,7 +3,6 @@ package gang
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -52,10 +51,8 @@ knows the true sizes. The regret is by how many seconds they take longer, episod
 			if err != nil {
 				return err
 			}
-			if c.csv != "" {
-				if err := cli.WriteTo(c.csv, func(w io.Writer) error { return regretRows(all).WriteCSV(w) }); err != nil {
-					return err
-				}
+			if err := cli.WriteTo(c.csv, regretRows(all).WriteCSV); err != nil {
+				return err
 			}
 			if c.plot != "" {
 				if err := c.draw(all); err != nil {

@@ -106,9 +106,7 @@ func (r *realResult) print(w io.Writer) error {
 	t.Append("total", fmt.Sprintf("%.3f s", r.Total))
 	t.Append("total of the simulator, with its cost of re-planning", fmt.Sprintf("%.3f s", r.Model))
 	t.Append("RMS of log measured over modelled duration of a task", fmt.Sprintf("%.3f", r.RMS))
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	if r.Log != "" && !r.replay {
 		fmt.Fprintf(w, "\n%s is written; the simulator plays it: trainer gang run --replay %s\n", r.Log, r.Log)
 	}

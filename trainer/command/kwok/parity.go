@@ -2,6 +2,7 @@ package kwok
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -31,11 +32,7 @@ The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `;
 			if ended != nil && (cmd.Context().Err() == nil || r == nil) {
 				return ended
 			}
-			if cli.WantJSON(cmd) {
-				err = cli.PrintJSON(cmd, r)
-			} else {
-				err = printParity(cmd, r)
-			}
+			err = cli.Print(cmd, r, func(w io.Writer) error { return printParity(w, r) })
 			if err == nil && ended != nil {
 				err = fmt.Errorf("%w: %d of %d episodes are compared; the same command starts over, and --seed %d plays those that are missing", cli.ErrInterrupted, r.Episodes, c.Episodes, c.Seed+uint64(r.Episodes))
 			}
@@ -56,8 +53,7 @@ The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `;
 	return cmd
 }
 
-func printParity(cmd *cobra.Command, r *kwok.ParityReport) error {
-	w := cmd.OutOrStdout()
+func printParity(w io.Writer, r *kwok.ParityReport) error {
 	for _, d := range r.Differences {
 		fmt.Fprintf(w, "episode %d, decision %d: %s differs:\n%s\n", d.Episode, d.Decision, d.What, d.Detail)
 	}

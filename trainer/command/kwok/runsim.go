@@ -66,20 +66,14 @@ Then the deployments are deleted, and it starts over, --cluster_resets times.`,
 
 // printDeployments prints the deployments, and writes them to the file out unless it is "".
 func printDeployments(cmd *cobra.Command, out string, all []kwok.SimDeployment) error {
-	if out != "" {
-		if err := writeDeployments(out, all); err != nil {
-			return err
-		}
-	}
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, all)
+	if err := writeDeployments(out, all); err != nil {
+		return err
 	}
 	resets := 0
 	if len(all) > 0 {
 		resets = all[len(all)-1].Reset + 1
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d deployments in %d resets\n", len(all), resets)
-	return err
+	return cli.Printf(cmd, all, "%d deployments in %d resets\n", len(all), resets)
 }
 
 // writeDeployments writes the columns that the environment reads, and the times until pods were bound.

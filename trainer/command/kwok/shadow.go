@@ -319,10 +319,7 @@ func (c *shadowFlags) print(cmd *cobra.Command, r *shadow.Report) error {
 			return err
 		}
 	}
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, r)
-	}
-	return printShadow(cmd.OutOrStdout(), r)
+	return cli.Print(cmd, r, func(w io.Writer) error { return printShadow(w, r) })
 }
 
 // maxListed is the maximum number of unplaced pods in the text.
@@ -354,14 +351,13 @@ func printShadow(w io.Writer, r *shadow.Report) error {
 		cells = append(cells, strconv.Itoa(p.Placed), strconv.Itoa(p.Placed-r.Recorded.Placed), "", "")
 	}
 	t.Append(cells...)
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	fmt.Fprintln(w)
 	for _, p := range r.Policies {
 		printPolicy(w, &p)
 	}
-	return printUnplaced(w, r)
+	printUnplaced(w, r)
+	return nil
 }
 
 func printPolicy(w io.Writer, p *shadow.Cluster) {
@@ -379,7 +375,7 @@ func printPolicy(w io.Writer, p *shadow.Cluster) {
 }
 
 // printUnplaced lists the pods that neither side placed, and what the simulation omits.
-func printUnplaced(w io.Writer, r *shadow.Report) error {
+func printUnplaced(w io.Writer, r *shadow.Report) {
 	if n := len(r.Unplaced); n > 0 {
 		fmt.Fprintf(w, "\n%d pods that nobody placed", n)
 		if n > maxListed {
@@ -390,9 +386,7 @@ func printUnplaced(w io.Writer, r *shadow.Report) error {
 		for _, p := range r.Unplaced[:min(n, maxListed)] {
 			t.Append(p.Pod, p.Created.UTC().Format(time.RFC3339), number(float64(p.MilliCPU)/1000), number(math.Round(float64(p.MemoryBytes)/(1<<20))), number(float64(p.GPUs)*float64(p.MilliGPU)/1000))
 		}
-		if err := t.WriteText(w); err != nil {
-			return err
-		}
+		t.WriteText(w)
 	}
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "\n%d recorded decisions put a pod on a node though it fits none by the rules known here; no policy was asked about them\n", r.LeftOut)
@@ -401,11 +395,8 @@ func printUnplaced(w io.Writer, r *shadow.Report) error {
 		if i == 0 {
 			fmt.Fprintln(w, "\nNot modelled:")
 		}
-		if _, err := fmt.Fprintf(w, "  %s\n", what); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "  %s\n", what)
 	}
-	return nil
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -199,9 +199,6 @@ type upReport struct {
 
 // printUp prints how to use the control plane.
 func printUp(cmd *cobra.Command, r upReport) error {
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, r)
-	}
 	use := "export KUBECONFIG=" + r.Kubeconfig
 	if r.Context != "" {
 		use += "\n    kubectl config use-context " + r.Context + "    # or this"
@@ -213,7 +210,7 @@ func printUp(cmd *cobra.Command, r upReport) error {
 	if r.Nodes > 0 {
 		nodes = "kubectl get nodes"
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), `Kubernetes %s with KWOK %s, ready after %.1f s: %s
+	return cli.Printf(cmd, r, `Kubernetes %s with KWOK %s, ready after %.1f s: %s
 
     %s
     %s
@@ -222,5 +219,4 @@ func printUp(cmd *cobra.Command, r upReport) error {
 
 Ctrl-C stops it.
 `, r.Versions["kubernetes"], r.Versions["kwok"], r.Seconds, r.URL, use, nodes)
-	return err
 }

@@ -66,13 +66,10 @@ func (r *lraResult) report(cmd *cobra.Command, o *lraFlags) error {
 			return err
 		}
 	}
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, r)
-	}
-	return r.print(cmd, o.verbose)
+	return cli.Print(cmd, r, func(w io.Writer) error { return r.print(w, o.verbose) })
 }
 
-func (r *lraResult) print(cmd *cobra.Command, verbose bool) error {
+func (r *lraResult) print(w io.Writer, verbose bool) error {
 	t := tracking.NewTable("what", ">value")
 	t.Append("throughput of a container", fmt.Sprintf("%.6f", r.Throughput))
 	t.Append("as planned", fmt.Sprintf("%.6f", r.Planned))
@@ -84,10 +81,10 @@ func (r *lraResult) print(cmd *cobra.Command, verbose bool) error {
 	}
 	t.Append("time", fmt.Sprintf("%.4f s", r.Seconds))
 	t.Append("time of a decision", fmt.Sprintf("%.2f µs", r.DecisionMicros))
-	if err := t.WriteText(cmd.OutOrStdout()); err != nil || !verbose {
+	if err := t.WriteText(w); err != nil || !verbose {
 		return err
 	}
-	fmt.Fprintln(cmd.OutOrStdout())
+	fmt.Fprintln(w)
 	header := []string{">node"}
 	for _, app := range lra.Apps {
 		header = append(header, ">"+app)
@@ -96,7 +93,7 @@ func (r *lraResult) print(cmd *cobra.Command, verbose bool) error {
 	for _, row := range r.nodeRows() {
 		t.Append(row...)
 	}
-	return t.WriteText(cmd.OutOrStdout())
+	return t.WriteText(w)
 }
 
 // nodeRows returns a row for each node: counts, total throughput, throughput of each container, violations.

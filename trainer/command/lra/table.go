@@ -136,10 +136,8 @@ predictions were clipped; --json has the same as "extrapolated" and "clipped".`,
 			for _, w := range result.Warnings() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
 			}
-			if out != "" {
-				if err := cli.WriteTo(out, func(w io.Writer) error { return files.WriteTable(w, table) }); err != nil {
-					return err
-				}
+			if err := cli.WriteTo(out, func(w io.Writer) error { return files.WriteTable(w, table) }); err != nil {
+				return err
 			}
 			t := tracking.NewTable("what", ">value")
 			t.Append("measured states", fmt.Sprint(result.Measured))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -157,14 +158,10 @@ func (r *lraSubResult) report(cmd *cobra.Command, o *lraFlags) error {
 			return err
 		}
 	}
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, r)
-	}
-	return r.print(cmd, o.verbose)
+	return cli.Print(cmd, r, func(w io.Writer) error { return r.print(w, o.verbose) })
 }
 
-func (r *lraSubResult) print(cmd *cobra.Command, verbose bool) error {
-	w := cmd.OutOrStdout()
+func (r *lraSubResult) print(w io.Writer, verbose bool) error {
 	if r.Seconds > 0 {
 		fmt.Fprintf(w, "trained in %.0f s\n", r.Seconds)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
 )
@@ -27,9 +26,7 @@ func TestSubSchedulerReport(t *testing.T) {
 	r := lraSubResult{Model: "m", Counts: counts, Worse: worse(counts), Seconds: 3}
 	text := func(verbose bool) string {
 		var out bytes.Buffer
-		cmd := &cobra.Command{}
-		cmd.SetOut(&out)
-		if err := r.print(cmd, verbose); err != nil {
+		if err := r.print(&out, verbose); err != nil {
 			t.Fatal(err)
 		}
 		return strings.Join(strings.Fields(out.String()), " ")

@@ -3,8 +3,6 @@ package podsched
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -70,11 +68,8 @@ wait in sum.`,
 				return err
 			}
 			res := advantageResult{Env: c.Env, EnvKwargs: c.EnvKwargs, Decisions: len(decisions), Explained: explained, Model: out}
-			return cli.Print(cmd, res, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s: %d decisions of %d episodes; %.1f %% of the variance of gains explained in episodes not learned from\n",
-					out, len(decisions), c.Episodes, 100*explained)
-				return err
-			})
+			return cli.Printf(cmd, res, "%s: %d decisions of %d episodes; %.1f %% of the variance of gains explained in episodes not learned from\n",
+				out, len(decisions), c.Episodes, 100*explained)
 		},
 	}
 	f := cmd.Flags()

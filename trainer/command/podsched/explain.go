@@ -77,14 +77,14 @@ func newPodschedExplain() *cobra.Command {
 					columns, rows = addScores(columns, rows, name, s)
 				}
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, explain(v.Spec().ID, decision, columns, rows, names, choices, scores))
-			}
-			text, err := v.RenderANSI(0)
-			if err != nil {
-				return err
-			}
-			return writeExplanation(cmd.OutOrStdout(), text, columns, rows, names, choices, scores)
+			e := explain(v.Spec().ID, decision, columns, rows, names, choices, scores)
+			return cli.Print(cmd, e, func(w io.Writer) error {
+				text, err := v.RenderANSI(0)
+				if err != nil {
+					return err
+				}
+				return writeExplanation(w, text, columns, rows, names, choices, scores)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -122,9 +122,7 @@ func writeExplanation(w io.Writer, cluster string, columns []string, rows [][]st
 	for _, r := range rows {
 		t.Append(r...)
 	}
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	fmt.Fprintln(w)
 	t = tracking.NewTable("policy", "chooses", ">value", ">entropy")
 	for i, n := range names {

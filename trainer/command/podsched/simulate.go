@@ -83,10 +83,7 @@ moment: after so many decisions, "scheduled" (before any eviction), "evicted", o
 			for _, kind := range slices.Sorted(maps.Keys(o.objects.Ignored)) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%d of kind %s left out: neither a Node nor a Pod nor a workload\n", o.objects.Ignored[kind], kind)
 			}
-			if cli.WantJSON(cmd) {
-				return cli.PrintJSON(cmd, report)
-			}
-			return printSimulation(cmd, report)
+			return cli.Print(cmd, report, func(w io.Writer) error { return printSimulation(w, report) })
 		},
 	}
 	f := cmd.Flags()
@@ -285,29 +282,22 @@ func (o *simulateFlags) snapshot(s *gpushare.Simulation, now snapshotRequest) er
 	return nil
 }
 
-func printSimulation(cmd *cobra.Command, r *gpushare.Report) error {
+func printSimulation(w io.Writer, r *gpushare.Report) error {
 	t := tracking.NewTable("pod", "node", "devices")
 	for _, p := range r.Placements {
 		t.Append(p.Pod, p.Node, strings.Trim(fmt.Sprint(p.Devices), "[]"))
 	}
-	w := cmd.OutOrStdout()
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	if len(r.Failed) > 0 {
 		fmt.Fprintln(w)
 		t = tracking.NewTable("failed pod", "why")
 		for _, f := range r.Failed {
 			t.Append(f.Pod, failure(r.Nodes, f.Reasons))
 		}
-		if err := t.WriteText(w); err != nil {
-			return err
-		}
+		t.WriteText(w)
 	}
 	if d := r.Descheduling; d != nil {
-		if err := printDescheduling(w, d); err != nil {
-			return err
-		}
+		printDescheduling(w, d)
 	}
 	_, err := fmt.Fprintf(w, "\n%d placed, %d failed\nallocated: GPU %.2f %%, CPU %.2f %%, memory %.2f %%\nfragmented: %.0f of %d milli-GPU free\n",
 		len(r.Placements), len(r.Failed), percent(r.MilliGPU, r.AllMilliGPU), percent(r.MilliCPU, r.AllMilliCPU), percent(r.MemoryMiB, r.AllMemoryMiB),
@@ -323,15 +313,13 @@ func percent(a, b int64) float64 {
 }
 
 // printDescheduling prints the evictions, and the cluster before and after.
-func printDescheduling(w io.Writer, d *gpushare.Descheduling) error {
+func printDescheduling(w io.Writer, d *gpushare.Descheduling) {
 	fmt.Fprintln(w)
 	t := tracking.NewTable("evicted pod", "from", "to")
 	for _, m := range d.Moves {
 		t.Append(m.Pod, m.From, cmp.Or(m.To, "nowhere: it fits no node"))
 	}
-	if err := t.WriteText(w); err != nil {
-		return err
-	}
+	t.WriteText(w)
 	fmt.Fprintln(w)
 	t = tracking.NewTable("moment", ">pods", ">used nodes", ">GPU allocated", ">milli-GPU free", ">of it fragmented", ">in percent")
 	for _, one := range []struct {
@@ -346,7 +334,7 @@ func printDescheduling(w io.Writer, d *gpushare.Descheduling) error {
 		t.Append(one.moment, strconv.Itoa(one.u.Pods), strconv.Itoa(one.u.UsedNodes), fmt.Sprintf("%.2f %%", percent(one.u.MilliGPU, one.u.AllMilliGPU)),
 			strconv.FormatInt(free, 10), fmt.Sprintf("%.0f", one.u.FragMilliGPU), fmt.Sprintf("%.1f %%", part))
 	}
-	return t.WriteText(w)
+	t.WriteText(w)
 }
 
 // failure returns why a pod was not placed, in kube-scheduler's words.

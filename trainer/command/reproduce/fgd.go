@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,13 +119,11 @@ func reportFGD(cmd *cobra.Command, rows []published.Row, at int, plots string) e
 			return err
 		}
 	}
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, rows)
-	}
-	if err := printFGDTable(cmd, rows, at); err != nil {
-		return err
-	}
-	return printFGDModels(cmd, rows, "FGD")
+	return cli.Print(cmd, rows, func(w io.Writer) error {
+		printFGDTable(w, rows, at)
+		printFGDModels(w, rows, "FGD")
+		return nil
+	})
 }
 
 func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, seed int64) error {
@@ -143,19 +142,16 @@ func reproduceOne(cmd *cobra.Command, nodeFile, podFile string, c fgdConfig, see
 	if err != nil {
 		return err
 	}
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, run)
-	}
 	t := tracking.NewTable(">arrived %", ">allocated %", ">fragmented %")
 	for x := 0; x < len(run.Alloc); x += 10 {
 		t.Append(fmt.Sprint(x), fmt.Sprintf("%.2f", run.Alloc[x]), fmt.Sprintf("%.2f", run.Frag[x]))
 	}
-	if err := t.WriteText(cmd.OutOrStdout()); err != nil {
+	return cli.Print(cmd, run, func(w io.Writer) error {
+		t.WriteText(w)
+		_, err := fmt.Fprintf(w, "\n%s, seed %d: %d of %d pods failed; %d milli-GPU, %d milli-CPU, %d MiB allocated\n",
+			run.Policy, run.Seed, run.Failed, run.Pods, run.MilliGPU, run.MilliCPU, run.MemoryMiB)
 		return err
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s, seed %d: %d of %d pods failed; %d milli-GPU, %d milli-CPU, %d MiB allocated\n",
-		run.Policy, run.Seed, run.Failed, run.Pods, run.MilliGPU, run.MilliCPU, run.MemoryMiB)
-	return err
+	})
 }
 
 func reproduceHeuristic(nodeFile, podFile, policy string, seed int64, ratio float64) (*gpushare.Run, error) {
@@ -228,7 +224,7 @@ func quartiles(row *published.Row) tracking.Series {
 }
 
 // printFGDTable prints a row for each list and a column for each policy.
-func printFGDTable(cmd *cobra.Command, rows []published.Row, at int) error {
+func printFGDTable(w io.Writer, rows []published.Row, at int) {
 	header := []string{"list"}
 	for _, r := range rows {
 		if r.List == rows[0].List {
@@ -243,8 +239,6 @@ func printFGDTable(cmd *cobra.Command, rows []published.Row, at int) error {
 		}
 		t.Append(cells...)
 	}
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "GPU allocation in %% at %d %% arrived, mean ± sample sd of seeds %d to %d\n\n", at, published.FirstSeed, published.LastSeed); err != nil {
-		return err
-	}
-	return t.WriteText(cmd.OutOrStdout())
+	fmt.Fprintf(w, "GPU allocation in %% at %d %% arrived, mean ± sample sd of seeds %d to %d\n\n", at, published.FirstSeed, published.LastSeed)
+	t.WriteText(w)
 }

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/spf13/cobra"
+	"io"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
@@ -80,15 +79,14 @@ var curvePoints = []int{70, 75, 80, 85, 90, 95, 100, 105, 110, 115, 120, 125, 13
 // printFGDModels prints the curves of the models and of a heuristic for each list, and their paired
 // differences. Intervals are over models, each with its mean over the workloads, or with a single model over
 // the workloads.
-func printFGDModels(cmd *cobra.Command, rows []published.Row, heuristic string) error {
-	w := cmd.OutOrStdout()
+func printFGDModels(w io.Writer, rows []published.Row, heuristic string) {
 	for _, r := range rows {
 		if r.Models == 0 {
 			continue
 		}
 		base := rowOf(rows, r.List, heuristic)
 		if base == nil {
-			return nil // its curve was not requested
+			return // its curve was not requested
 		}
 		t := tracking.NewTable(">arrived %", ">"+r.Policy, ">"+heuristic, ">difference", ">95 % interval")
 		for _, x := range curvePoints {
@@ -99,14 +97,9 @@ func printFGDModels(cmd *cobra.Command, rows []published.Row, heuristic string) 
 			t.Append(fmt.Sprint(x), fmt.Sprintf("%.2f", tracking.Mean(r.Alloc(x))), fmt.Sprintf("%.2f", tracking.Mean(base.Alloc(x))),
 				fmt.Sprintf("%+.2f", e.Mean), cli.Interval(e.Low, e.High, 2))
 		}
-		if _, err := fmt.Fprintf(w, "\n%s, %s against %s\n\n", r.List, r.Policy, heuristic); err != nil {
-			return err
-		}
-		if err := t.WriteText(w); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "\n%s, %s against %s\n\n", r.List, r.Policy, heuristic)
+		t.WriteText(w)
 	}
-	return nil
 }
 
 func rowOf(rows []published.Row, list, policy string) *published.Row {

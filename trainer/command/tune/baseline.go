@@ -371,10 +371,7 @@ func (t *baselineTuner) tuneAndReport(cmd *cobra.Command, folder string) error {
 		return err
 	}
 	res := t.result(folder)
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, res)
-	}
-	return res.print(cmd.OutOrStdout())
+	return cli.Print(cmd, res, res.print)
 }
 
 // at returns the name of the baseline with the parameters at a point of the search space.

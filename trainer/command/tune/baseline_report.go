@@ -50,9 +50,7 @@ func (res *baselineResult) print(w io.Writer) error {
 		e := tracking.StudentT(c.Values)
 		table.Append(c.Baseline, fmt.Sprintf("%.6g", e.Mean), fmt.Sprintf("[%.6g, %.6g]", e.Low, e.High))
 	}
-	if err := table.WriteText(w); err != nil {
-		return err
-	}
+	table.WriteText(w)
 	line := "no candidate is better than it"
 	if d := res.Difference; d != nil {
 		line = fmt.Sprintf("%+.4g [%.4g, %.4g] to the given one, pair by pair, on the episodes that chose it", d.Mean, d.Low, d.High)

@@ -225,10 +225,7 @@ func (t *tuner) tuneAndReport(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if cli.WantJSON(cmd) {
-		return cli.PrintJSON(cmd, res)
-	}
-	return res.print(cmd.OutOrStdout())
+	return cli.Print(cmd, res, res.print)
 }
 
 // progressBar shows the timesteps of all rungs together.
@@ -398,9 +395,7 @@ func (res *tuneResult) print(w io.Writer) error {
 		}
 		table.Append(append(cells, strings.Join(words, " "))...)
 	}
-	if err := table.WriteText(w); err != nil {
-		return err
-	}
+	table.WriteText(w)
 	text, err := res.yaml()
 	if err != nil {
 		return err

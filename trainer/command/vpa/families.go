@@ -80,10 +80,8 @@ than the recommender's.`,
 				rows = append(rows, r)
 			}
 			t := c.table(rows)
-			if c.markdown != "" {
-				if err := cli.WriteTo(c.markdown, t.WriteMarkdown); err != nil {
-					return err
-				}
+			if err := cli.WriteTo(c.markdown, t.WriteMarkdown); err != nil {
+				return err
 			}
 			return cli.Print(cmd, rows, t.WriteText)
 		},
