@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -284,8 +285,6 @@ func (s *session) use(t transport) {
 }
 
 func (s *session) close() error {
-	if s.broken == nil {
-		s.broken = ErrConnection
-	}
+	s.broken = cmp.Or(s.broken, ErrConnection)
 	return s.t.close()
 }

@@ -5,6 +5,7 @@
 package envcheck
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -42,9 +43,7 @@ type Options struct {
 // snapshots and baselines.
 func Run(t *testing.T, spec *envs.Spec, opts Options) {
 	t.Helper()
-	if opts.Steps == 0 {
-		opts.Steps = 1000
-	}
+	opts.Steps = cmp.Or(opts.Steps, 1000)
 	if testing.Short() {
 		opts.Steps = max(40, opts.Steps/10)
 	}

@@ -1,6 +1,7 @@
 package bsp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,9 +29,7 @@ type Log struct {
 type logWriter struct{ enc *json.Encoder }
 
 func newLog(w io.Writer) *logWriter {
-	if w == nil {
-		w = io.Discard
-	}
+	w = cmp.Or(w, io.Discard)
 	return &logWriter{json.NewEncoder(w)}
 }
 

@@ -4,6 +4,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -45,9 +46,7 @@ type Server struct {
 
 // Start serves until Close.
 func Start(c Config) (*Server, error) {
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:0"
-	}
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return nil, err

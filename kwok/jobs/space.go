@@ -3,6 +3,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -231,16 +232,10 @@ func (s *Space) AddNode(ctx context.Context, name string, allocatable cluster.Re
 
 // Place restricts pods to one node, of this space or not, in addition to their other constraints.
 func (s *Space) Place(spec *corev1.PodSpec, node string) {
-	if spec.Affinity == nil {
-		spec.Affinity = &corev1.Affinity{}
-	}
-	if spec.Affinity.NodeAffinity == nil {
-		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
+	spec.Affinity = cmp.Or(spec.Affinity, &corev1.Affinity{})
+	spec.Affinity.NodeAffinity = cmp.Or(spec.Affinity.NodeAffinity, &corev1.NodeAffinity{})
 	wanted := &spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if *wanted == nil {
-		*wanted = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
-	}
+	*wanted = cmp.Or(*wanted, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}})
 	for i := range (*wanted).NodeSelectorTerms { // one of the terms must match
 		term := &(*wanted).NodeSelectorTerms[i]
 		term.MatchFields = append(term.MatchFields, corev1.NodeSelectorRequirement{

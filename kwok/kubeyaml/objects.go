@@ -127,9 +127,7 @@ func node(n *corev1.Node) (gpushare.Node, error) {
 	if err == nil && out.MemoryMiB == 0 {
 		err = errors.New("status.allocatable has no MiB of memory")
 	}
-	if out.MaxPods == 0 {
-		out.MaxPods = -1 // none; the simulation's default is 0
-	}
+	out.MaxPods = cmp.Or(out.MaxPods, -1) // none; the simulation's default is 0
 	return out, err
 }
 

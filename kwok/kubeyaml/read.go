@@ -3,6 +3,7 @@ package kubeyaml
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,9 +92,7 @@ func (o *Objects) add(text []byte, of string) error {
 		return fmt.Errorf("not a Kubernetes object: %w", err)
 	}
 	kind := head.Kind
-	if kind == "" {
-		kind = of
-	}
+	kind = cmp.Or(kind, of)
 	if items, ok := strings.CutSuffix(kind, "List"); ok {
 		for i, item := range head.Items {
 			if err := o.add(item, items); err != nil {

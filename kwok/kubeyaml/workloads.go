@@ -197,9 +197,7 @@ func (e *expander) job(j *batchv1.Job) {
 		}
 	}
 	wanted := j.Spec.Completions
-	if wanted == nil {
-		wanted = j.Spec.Parallelism
-	}
+	wanted = cmp.Or(wanted, j.Spec.Parallelism)
 	p := parent{"batch/v1", "Job", &j.ObjectMeta}
 	n := max(0, int32(e.count(p, wanted))-j.Status.Succeeded)
 	e.replicas(p, &j.Spec.Template, &n)
@@ -259,12 +257,8 @@ func (e *expander) daemonSet(d *appsv1.DaemonSet) {
 // bindTo restricts a pod to one node, as the DaemonSet controller does.
 func bindTo(spec *corev1.PodSpec, node string) {
 	field := []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}
-	if spec.Affinity == nil {
-		spec.Affinity = &corev1.Affinity{}
-	}
-	if spec.Affinity.NodeAffinity == nil {
-		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
+	spec.Affinity = cmp.Or(spec.Affinity, &corev1.Affinity{})
+	spec.Affinity.NodeAffinity = cmp.Or(spec.Affinity.NodeAffinity, &corev1.NodeAffinity{})
 	required := &spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if *required == nil || len((*required).NodeSelectorTerms) == 0 {
 		*required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}

@@ -2,6 +2,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,12 +29,8 @@ type Lease struct {
 
 // SetDefaults sets empty fields to their defaults, and an empty Name to name.
 func (l *Lease) SetDefaults(name string) {
-	if l.Namespace == "" {
-		l.Namespace = metav1.NamespaceSystem
-	}
-	if l.Name == "" {
-		l.Name = name
-	}
+	l.Namespace = cmp.Or(l.Namespace, metav1.NamespaceSystem)
+	l.Name = cmp.Or(l.Name, name)
 	if l.Duration == 0 {
 		l.Duration, l.Renew, l.Retry = 15*time.Second, 10*time.Second, 2*time.Second
 	}

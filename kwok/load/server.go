@@ -22,6 +22,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -97,9 +98,7 @@ type Status struct {
 
 // NewServer returns a server of the workloads.
 func NewServer(c Config, work map[string][]Target) (*Server, error) {
-	if c.PodURL == "" {
-		c.PodURL = "http://{hostname}.vpa.svc"
-	}
+	c.PodURL = cmp.Or(c.PodURL, "http://{hostname}.vpa.svc")
 	s := &Server{config: c, client: newClient(replyTimeout), pods: map[string]*registered{}, begun: make(chan struct{})}
 	return s, s.SetWorkloads(work)
 }
@@ -342,9 +341,7 @@ func (s *Server) address(name string, r *http.Request) (string, error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("port is %q, want 1 to 65535", port)
 	}
-	if path == "" {
-		path = "/"
-	}
+	path = cmp.Or(path, "/")
 	if !strings.HasPrefix(path, "/") {
 		return "", fmt.Errorf("path is %q, want one that begins with /", path)
 	}

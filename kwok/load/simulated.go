@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ type Simulated struct {
 
 // StartSimulated accepts targets until Close.
 func StartSimulated(c SimulatedConfig) (*Simulated, error) {
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:0"
-	}
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	if c.Now == nil {
 		c.Now = time.Now
 	}

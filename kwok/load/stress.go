@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -87,9 +88,7 @@ func (s *Stress) stop(which func(name string, p *part) bool) {
 
 func (s *Stress) start(args []string) (*part, error) {
 	path := s.Path
-	if path == "" {
-		path = "stress-ng"
-	}
+	path = cmp.Or(path, "stress-ng")
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = s.Output, s.Output
 	procgroup.Lead(cmd, true)

@@ -2,6 +2,7 @@ package metricsapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -60,12 +61,8 @@ type Server struct {
 // Start serves metrics.k8s.io and registers it with an APIService for a Service of type ExternalName. It
 // replaces an older registration, and returns when the API server serves the API.
 func Start(ctx context.Context, c Config) (*Server, error) {
-	if c.Host == "" {
-		c.Host = "localhost"
-	}
-	if c.Window == 0 {
-		c.Window = time.Minute
-	}
+	c.Host = cmp.Or(c.Host, "localhost")
+	c.Window = cmp.Or(c.Window, time.Minute)
 	api, err := dynamic.NewForConfig(c.REST)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@
 package mirror
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -81,9 +82,7 @@ type podEntry struct {
 
 // New returns an empty mirror of the nodes that match the selector; nil selects all nodes.
 func New(selector labels.Selector) *Mirror {
-	if selector == nil {
-		selector = labels.Everything()
-	}
+	selector = cmp.Or(selector, labels.Everything())
 	return &Mirror{selector: selector, dirty: true, infos: map[types.UID]*podInfo{}, reserved: map[types.UID]uint64{}, pendingChanges: map[types.UID]*corev1.Pod{}}
 }
 

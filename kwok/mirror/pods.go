@@ -41,9 +41,7 @@ func readPod(p *corev1.Pod) *podInfo {
 		i.unreadable = fmt.Errorf("requests %d thousandths of each GPU, want 1 to %d", i.milli, cluster.MaxMilliGPU)
 	}
 	devices, err := kubeyaml.Devices(p)
-	if i.unreadable == nil {
-		i.unreadable = err
-	}
+	i.unreadable = cmp.Or(i.unreadable, err)
 	for _, d := range devices {
 		i.devices |= 1 << d
 	}

@@ -2,6 +2,7 @@
 package prometheus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,9 +75,7 @@ func (c *Client) ask(ctx context.Context, path string, form url.Values) ([]byte,
 		req.SetBasicAuth(c.Username, c.Password)
 	}
 	client := c.HTTP
-	if client == nil {
-		client = http.DefaultClient
-	}
+	client = cmp.Or(client, http.DefaultClient)
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err

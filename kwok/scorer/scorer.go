@@ -4,6 +4,7 @@ package scorer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,9 +136,7 @@ func (h *Scorer) post(ctx context.Context, body []byte) (*scores, error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	client := h.Client
-	if client == nil {
-		client = http.DefaultClient
-	}
+	client = cmp.Or(client, http.DefaultClient)
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -65,9 +66,7 @@ func podObject(name string, t *clustertrace.Template, scheduler string) (*corev1
 			NodeSelector: maps.Clone(t.NodeSelector), PriorityClassName: classOf(t), Containers: containers(t),
 		},
 	}
-	if o.Namespace == "" {
-		o.Namespace = corev1.NamespaceDefault
-	}
+	o.Namespace = cmp.Or(o.Namespace, corev1.NamespaceDefault)
 	if kind, owner, ok := strings.Cut(t.Owner, "/"); ok {
 		// The owner's API group does not exist in the control plane, so that garbage collection, which
 		// deletes pods without their owner, ignores the pod.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -49,9 +50,7 @@ const flushEvery = 5 * time.Second
 // changes nothing. It resumes a watch that ends, and records what it has missed when it learns of it. If a
 // right is missing at the beginning, the error names it.
 func Record(ctx context.Context, client kubernetes.Interface, sink Sink, o Options) error {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	r := newRecorder(sink, o)
 	if o.Before != nil {
 		if err := r.resume(o.Before); err != nil {

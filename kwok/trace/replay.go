@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,9 +56,7 @@ const (
 // the recording is truncated, Replay plays the readable part, and then returns an error that wraps
 // [clustertrace.ErrCut].
 func Replay(ctx context.Context, client kubernetes.Interface, path string, o ReplayOptions) (Report, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Scheduler != "" && o.Speed == 0 {
 		return Report{}, errors.New("trace: replay for a scheduler needs a speed: pods that run for no time tell nothing")
 	}
@@ -199,9 +198,7 @@ func (p *player) class(ctx context.Context, c *clustertrace.PriorityClass) error
 func (p *player) create(ctx context.Context, e *clustertrace.Event) error {
 	t := p.trace.Templates[e.Template]
 	scheduler := p.Scheduler
-	if scheduler == "" {
-		scheduler = nobody
-	}
+	scheduler = cmp.Or(scheduler, nobody)
 	o, err := podObject(e.Name, t, scheduler)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@
 package vpa
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,9 +116,7 @@ func New(c Config) (*Recommender, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return &Recommender{config: c, client: client, api: api, metrics: m, log: c.Log, known: map[string]*autoscaler{},
 		loop: loop{watchdog: lease.NewWatchdog()}}, nil
 }

@@ -2,6 +2,7 @@
 package compliance
 
 import (
+	"cmp"
 	"testing"
 )
 
@@ -16,9 +17,7 @@ type Options struct {
 // of autoreset, and the server's optional parts. The server must permit two sessions of 64 environments.
 func Run(t *testing.T, url string, opts Options) {
 	t.Helper()
-	if opts.Env == "" {
-		opts.Env = "classic/CartPole-v1"
-	}
+	opts.Env = cmp.Or(opts.Env, "classic/CartPole-v1")
 	s := suite{url, opts}
 	t.Run("subprotocol", s.checkSubprotocol)
 	t.Run("handshake", s.checkHandshake)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -77,9 +78,7 @@ func (s *Session) newRollout(f *wire.Frame, v *vector) (*rollout, error) {
 	if want := max(r.steps, 1); want > most {
 		return nil, wire.Errorf(wire.TooLarge, "a rollout of %d steps of %d environments, want at most %d", want, v.layout.N, most)
 	}
-	if r.steps == 0 {
-		r.steps = s.cfg.Limits.Rollout / v.layout.N
-	}
+	r.steps = cmp.Or(r.steps, s.cfg.Limits.Rollout/v.layout.N)
 	return r, nil
 }
 

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -193,9 +194,7 @@ func (b *bench) table(out io.Writer, fleets []*fleet) error {
 	for _, f := range fleets {
 		slices.Sort(f.rates)
 		median := f.rates[len(f.rates)/2]
-		if one == 0 {
-			one = median
-		}
+		one = cmp.Or(one, median)
 		var servers time.Duration
 		for _, c := range f.cmds {
 			servers += c.ProcessState.UserTime() + c.ProcessState.SystemTime()

@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/hex"
 	"errors"
@@ -70,9 +71,7 @@ func (p *Parts) Part(n int) (File, error) {
 // the folder; empty takes the source.
 func (d *Dataset) URL(f *File, mirror string) string {
 	base, rest := d.Base, f.From
-	if rest == "" {
-		rest = path.Base(f.Path)
-	}
+	rest = cmp.Or(rest, path.Base(f.Path))
 	if mirror != "" {
 		base, rest = strings.TrimSuffix(mirror, "/")+"/", f.Path
 	}

@@ -2,6 +2,7 @@ package clustertrace
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -176,9 +177,7 @@ func (w *Writer) finish() error {
 	if w.file != nil {
 		all = append(all, w.file.Sync(), w.file.Close())
 	}
-	if w.err == nil {
-		w.err = errors.New("clustertrace: the recording is closed")
-	}
+	w.err = cmp.Or(w.err, errors.New("clustertrace: the recording is closed"))
 	return errors.Join(all...)
 }
 

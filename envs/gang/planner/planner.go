@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -99,12 +100,8 @@ func New(cfg Config, in *Instance, ep Episode) (Planner, error) {
 	if err := ep.Validate(in.trace); err != nil {
 		return nil, err
 	}
-	if cfg.MaxWindow == 0 {
-		cfg.MaxWindow = DefaultMaxWindow
-	}
-	if cfg.PenaltyFactor == 0 {
-		cfg.PenaltyFactor = 1
-	}
+	cfg.MaxWindow = cmp.Or(cfg.MaxWindow, DefaultMaxWindow)
+	cfg.PenaltyFactor = cmp.Or(cfg.PenaltyFactor, 1)
 	p := planner{cfg: cfg, in: in, ep: ep}
 	switch cfg.Controller {
 	case ControllerStatic, ControllerDynamicMPC, ControllerDynamicWindow, ControllerCommitted, ControllerThreshold:

@@ -156,9 +156,7 @@ func (p *Problem) RoundingPrices(ctx context.Context) ([lra.NumApps]float64, err
 // Solve finds a placement of the highest value by branch and bound over the linear relaxation. It returns the error of
 // ctx once that has ended.
 func (p *Problem) Solve(ctx context.Context, opts SolveOptions) (*Solution, error) {
-	if opts.Gap == 0 {
-		opts.Gap = 5e-5
-	}
+	opts.Gap = cmp.Or(opts.Gap, 5e-5)
 	g, err := p.program(ctx)
 	if err != nil {
 		return nil, err

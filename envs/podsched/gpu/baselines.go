@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -42,9 +43,7 @@ const rolloutName = "RolloutWeightedFGD"
 func rollouts(c gpushare.RolloutConfig) func(envs.Task) (envs.Policy, error) {
 	play := newPolicy(rolloutName, func(t *Task) (gpushare.Placer, error) {
 		c := c
-		if c.Until == 0 {
-			c.Until = t.opts.LoadEnd
-		}
+		c.Until = cmp.Or(c.Until, t.opts.LoadEnd)
 		return gpushare.NewRollouts(&t.inventory, t.in.Outlook.Reserve, t.src.Catalogue, c, func() ([]int32, int64) { return t.in.Past(t.next), t.arrived })
 	})
 	return func(task envs.Task) (envs.Policy, error) {

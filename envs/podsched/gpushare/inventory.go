@@ -1,6 +1,7 @@
 package gpushare
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -63,9 +64,7 @@ func (b *Inventory) Reset(nodes []Node, cat *Catalogue, f *Fragmenter) {
 			CPU: n.MilliCPU, Memory: n.MemoryMiB, GPU: int64(n.GPUs) * WholeGPU, AllCPU: n.MilliCPU, AllMemory: n.MemoryMiB,
 			MaxPods: int32(n.MaxPods), first: int32(len(b.free)), Devices: int32(n.GPUs), Model: m.index(n.Model),
 		}
-		if bn.MaxPods == 0 {
-			bn.MaxPods = DefaultMaxPods
-		}
+		bn.MaxPods = cmp.Or(bn.MaxPods, DefaultMaxPods)
 		for range n.GPUs {
 			b.free, b.sorted = append(b.free, WholeGPU), append(b.sorted, WholeGPU)
 		}

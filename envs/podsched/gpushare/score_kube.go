@@ -1,6 +1,7 @@
 package gpushare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -52,9 +53,7 @@ func balanced(b *Inventory, c *Class, i int32) (int64, uint64) {
 
 // score returns the function of a strategy of NodeResourcesFit.
 func (s *Strategy) score() (scoreFunc, error) {
-	if s == nil {
-		s = &Strategy{Type: "LeastAllocated", CPUWeight: 1, MemoryWeight: 1}
-	}
+	s = cmp.Or(s, &Strategy{Type: "LeastAllocated", CPUWeight: 1, MemoryWeight: 1})
 	var of func(r ...kubescore.Resource) int64
 	switch s.Type {
 	case "LeastAllocated":

@@ -1,6 +1,7 @@
 package recommender
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -123,9 +124,7 @@ func (p *Policy) Apply(rec *Recommendation) {
 
 func limit(x, low, high, global int64) int64 {
 	x = max(x, low)
-	if high == 0 {
-		high = global
-	}
+	high = cmp.Or(high, global)
 	if high != 0 {
 		x = min(x, high)
 	}

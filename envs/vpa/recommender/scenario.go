@@ -1,6 +1,7 @@
 package recommender
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -63,9 +64,7 @@ func Scenarios() []Scenario {
 	for i := range scenarios {
 		s := &scenarios[i]
 		s.Start = 1704067200 * time.Second // 2024-01-01
-		if s.Step == 0 {
-			s.Step = time.Minute
-		}
+		s.Step = cmp.Or(s.Step, time.Minute)
 	}
 	return scenarios
 }

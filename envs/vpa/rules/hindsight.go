@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -63,9 +64,7 @@ func hindsightStatic(ctx context.Context, v *View, first bool) (pods.Recommendat
 func (v *View) constantCost(ctx context.Context, requests, limits cluster.Resources) (cpu, mem float64) {
 	w := v.Weights
 	rc, rm, lc := float64(requests.MilliCPU), float64(requests.MemoryBytes), float64(limits.MilliCPU)
-	if lc == 0 {
-		lc = math.Inf(1)
-	}
+	lc = cmp.Or(lc, math.Inf(1))
 	for _, share := range v.Shares {
 		if ctx.Err() != nil {
 			break

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,9 +81,7 @@ func (m *metricsReader) add(raw []byte, of string) error {
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return err
 	}
-	if o.Kind == "" {
-		o.Kind = of
-	}
+	o.Kind = cmp.Or(o.Kind, of)
 	if items, ok := strings.CutSuffix(o.Kind, "List"); ok {
 		for _, item := range o.Items {
 			if err := m.add(item, items); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,9 +155,7 @@ func (a *admission) register(ctx context.Context) error {
 		return fmt.Errorf("register the webhook: %w", err)
 	}
 	namespace := a.flags.CommonFlags.VpaObjectNamespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
+	namespace = cmp.Or(namespace, metav1.NamespaceDefault)
 	waited, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
 	for {
