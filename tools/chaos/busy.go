@@ -21,9 +21,6 @@ func busy(p *probe) {
 	const sessions = 200
 	lasts := time.Duration(p.pick(40, 600)) * time.Second
 	s := p.serve("ulimit -n $(ulimit -H -n)", "--unix", filepath.Join(p.dir, "s"), "--lease", "1s")
-	if s == nil {
-		return
-	}
 	w := p.watch(s.ws)
 	idle := s.sample()
 	ctx, stop := context.WithTimeout(p.ctx, lasts)

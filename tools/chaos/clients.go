@@ -69,9 +69,6 @@ func clientCommand(role string, args ...string) *exec.Cmd {
 func clientKilled(p *probe) {
 	const lease = 2 * time.Second
 	s := p.serve("", "--lease", lease.String())
-	if s == nil {
-		return
-	}
 	w := p.watch(s.ws)
 	kills := p.pick(10, 50)
 	for range kills {

@@ -35,9 +35,6 @@ func descriptors(p *probe) {
 		return
 	}
 	s := p.serve("ulimit -n 120; export KUBERNASIUM_TOKEN=secret")
-	if s == nil {
-		return
-	}
 	connections := faults.StartFlood(p.ctx, s.addr, flood)
 	time.Sleep(time.Second)
 	begin, tries := time.Now(), 0
@@ -68,15 +65,10 @@ func idle(p *probe) {
 		return
 	}
 	s := p.serve("ulimit -n $(ulimit -H -n)", "--unix", filepath.Join(p.dir, "s"), "--max-sessions", "4096")
-	if s == nil {
-		return
-	}
 	before := s.heapBytes()
 	for range sessions {
 		c, err := open(s.unix)
-		if p.failOn(err, "open") {
-			return
-		}
+		p.must(err, "open")
 		defer c.conn.Close()
 		go func() { _ = c.send(message{"t": "ping", "ts": string(make([]byte, 16<<20-64))}) }() // then the read fails, too
 		if _, err := c.receive(); p.failOn(err, "ping") {
@@ -108,14 +100,9 @@ func (s *server) heapBytes() int64 {
 func refusals(p *probe) {
 	const most, within = 4 << 10, 10 * time.Millisecond
 	s := p.serve("", "--unix", filepath.Join(p.dir, "s"))
-	if s == nil {
-		return
-	}
 	long := strings.Repeat("CartPole-", 1<<20)
 	c, err := open(s.unix)
-	if p.failOn(err, "open") {
-		return
-	}
+	p.must(err, "open")
 	for _, m := range []message{{"t": "make", "env": witnessEnv}, {"t": "reset", "eid": 1}} {
 		_, err := c.granted(m)
 		p.failOn(err, "session")
@@ -137,9 +124,7 @@ func refusals(p *probe) {
 			}
 			begin := time.Now()
 			r, err := c.receive()
-			if p.failOn(err, kind) {
-				return
-			}
+			p.must(err, kind)
 			quick = min(quick, time.Since(begin))
 			if r.Type != wire.TypeErr {
 				p.fail("%s is granted", kind)

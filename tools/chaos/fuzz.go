@@ -20,9 +20,6 @@ func fuzz(p *probe) {
 	most := int64(p.pick(300_000, 10_000_000))
 	s := p.serve("", "--unix", filepath.Join(p.dir, "s"), "--max-envs-make", "8", "--max-envs-session", "32", "--max-rollout", "50",
 		"--max-snapshots-session", "64", "--memory", "1000000000", "--log-level", "error")
-	if s == nil {
-		return
-	}
 	w := p.watch(s.ws)
 	var sent, granted, sessions atomic.Int64
 	var all sync.WaitGroup

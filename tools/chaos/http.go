@@ -23,9 +23,6 @@ import (
 func httpRequests(p *probe) {
 	const size, maxMB, maxCPU = 32 << 20, 500, 2.0
 	s := p.serve("", "--board")
-	if s == nil {
-		return
-	}
 	w := p.watch(s.ws)
 	time.Sleep(300 * time.Millisecond)
 	before := s.status("VmHWM")
@@ -106,14 +103,9 @@ func badFiles(p *probe) {
 		return
 	}
 	s := p.serve("", "--unix", filepath.Join(p.dir, "s"))
-	if s == nil {
-		return
-	}
 	w := p.watch(s.ws)
 	c, err := open(s.unix)
-	if p.failOn(err, "open") {
-		return
-	}
+	p.must(err, "open")
 	var slow slowest
 	options := 0
 	for _, spec := range envstest.Own() {
@@ -127,9 +119,7 @@ func badFiles(p *probe) {
 				for range tries {
 					begin := time.Now()
 					r, err := c.ask(message{"t": "make", "env": spec.ID, "options": message{o.Name: path}})
-					if p.failOn(err, spec.ID) {
-						return
-					}
+					p.must(err, spec.ID)
 					if r.Reason != string(wire.InvalidOption) {
 						p.fail("%s %s=%s: %s %s, want %s", spec.ID, o.Name, filepath.Base(path), r.Type, r.Reason, wire.InvalidOption)
 					}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -94,6 +95,13 @@ func (p *probe) failOn(err error, what string) bool {
 		p.fail("%s: %v", what, err)
 	}
 	return err != nil
+}
+
+// must is failOn, and ends the calling goroutine if err is not nil: the row, or one that the row waits for.
+func (p *probe) must(err error, what string) {
+	if p.failOn(err, what) {
+		runtime.Goexit()
+	}
 }
 
 // pick returns the number for the short form, or else for the long one.
@@ -179,7 +187,12 @@ func try(ctx context.Context, r row, p probe) (*probe, error) {
 	defer os.RemoveAll(dir)
 	p.ctx, p.dir, p.mu = ctx, dir, &sync.Mutex{}
 	begin := time.Now()
-	r.run(&p)
+	ended := make(chan struct{})
+	go func() { // which must and serve may end
+		defer close(ended)
+		r.run(&p)
+	}()
+	<-ended
 	if p.tally != (tally{}) {
 		p.fail("%d steps lost, %d doubled, %d sessions leaked, %d crashes", p.lost, p.doubled, p.leaked, p.crashes)
 	}

@@ -30,9 +30,6 @@ type badPeer struct {
 func peers(p *probe) {
 	const each = 50
 	s := p.serve("ulimit -n $(ulimit -H -n)", "--unix", filepath.Join(p.dir, "s"), "--lease", "1s", "--max-pending", "1000")
-	if s == nil {
-		return
-	}
 	w := p.watch(s.ws)
 	before := s.status("VmRSS")
 	bulk := append(binary.LittleEndian.AppendUint32(nil, 12+64<<10), "\x83\xa1t\xa4ping\xa2id\x07"...) // its id is never valid
@@ -125,9 +122,7 @@ func timeout(err error) bool {
 // session continues.
 func (p *probe) wrongRequests(s *server) {
 	c, err := open(s.unix)
-	if p.failOn(err, "open") {
-		return
-	}
+	p.must(err, "open")
 	defer c.conn.Close()
 	for _, m := range []message{{"t": "make", "env": witnessEnv}, {"t": "reset", "eid": 1}} {
 		_, err := c.granted(m)
@@ -153,9 +148,7 @@ func (p *probe) wrongRequests(s *server) {
 	_, err = c.granted(message{"t": "step", "eid": 1, "a": []int{0}})
 	p.failOn(err, "a step after wrong requests")
 	thief, err := connect(s.unix)
-	if p.failOn(err, "connect") {
-		return
-	}
+	p.must(err, "connect")
 	defer thief.conn.Close()
 	if r, err := thief.ask(message{"t": "hello", "ver": []int{1, 4}, "caps": []string{"resume"}, "resume": message{"sid": "0000", "token": "x", "last": 1}}); p.failOn(err, "thief") || r.Type != "err" {
 		p.fail("another client's session is given away")

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,9 +60,13 @@ func (l *tail) String() string {
 }
 
 // serve starts the server on loopback, at a free port unless args name one. before is a shell command to run
-// first, such as ulimit. If the server does not start, serve fails the row and returns nil.
+// first, such as ulimit. If the server does not start, serve fails and ends the row, and serveAt returns nil.
 func (p *probe) serve(before string, args ...string) *server {
-	return p.serveAt("127.0.0.1:0", before, args...)
+	s := p.serveAt("127.0.0.1:0", before, args...)
+	if s == nil {
+		runtime.Goexit()
+	}
+	return s
 }
 
 func (p *probe) serveAt(listen, before string, args ...string) *server {

@@ -101,9 +101,6 @@ func (p *probe) stopsOf(spec *envs.Spec, deadline, disconnect, term *slowest) {
 	took := time.Duration(0)
 	for try := range tries {
 		s := p.serve("", "--unix", filepath.Join(p.dir, "s"), "--drain", drain.String())
-		if s == nil {
-			return
-		}
 		if try == 0 {
 			var err error
 			options, err = p.largestOptions(s, spec)
@@ -213,16 +210,11 @@ func ends(s *server, id, name string, opts map[string]any, deadline, disconnect 
 // second sends a second signal to a server that takes long to drain.
 func (p *probe) second() {
 	s := p.serve("", "--unix", filepath.Join(p.dir, "s"), "--drain", "10m")
-	if s == nil {
-		return
-	}
 	c, eid, err := made(s, "k8s/GangWindow-v0", nil)
 	if err == nil {
 		err = c.send(message{"t": "rollout", "eid": eid, "name": "dynamic_mpc", "steps": 1 << 20})
 	}
-	if p.failOn(err, "rollout") {
-		return
-	}
+	p.must(err, "rollout")
 	defer c.conn.Close()
 	if !within(patience, func() bool { return s.metric("kubernasium_env_steps_total") > 0 }) {
 		p.fail("the rollout does not begin")

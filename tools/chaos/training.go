@@ -71,11 +71,9 @@ func (p *probe) same(folder string, want []byte) {
 // undisturbed trains and returns the parameters.
 func (p *probe) undisturbed(steps int) []byte {
 	folder := filepath.Join(p.dir, "undisturbed")
-	if p.failOn(p.execute(trainArgs(folder, steps)...), "the undisturbed training") {
-		return nil
-	}
+	p.must(p.execute(trainArgs(folder, steps)...), "the undisturbed training")
 	want, err := parameters(folder)
-	p.failOn(err, "the undisturbed training")
+	p.must(err, "the undisturbed training")
 	return want
 }
 
@@ -84,9 +82,7 @@ func training(p *probe) {
 	steps, cuts, kills := p.pick(8192, 32_768), int64(p.pick(100, 1000)), int64(p.pick(4, 20))
 	want := p.undisturbed(steps)
 	address, err := freeAddress()
-	if want == nil || p.failOn(err, "address") {
-		return
-	}
+	p.must(err, "address")
 	s := p.serveAt(address, "")
 	if s == nil {
 		return
@@ -101,9 +97,7 @@ func training(p *probe) {
 		}
 	}
 	front, err := proxy.Start(1)
-	if p.failOn(err, "proxy") {
-		return
-	}
+	p.must(err, "proxy")
 	folder := filepath.Join(p.dir, "disturbed")
 	begin := time.Now()
 	p.failOn(p.execute(trainArgs(folder, steps, "--url", "ws://"+front)...), "the training")
@@ -123,18 +117,13 @@ func trainerKilled(p *probe) {
 	begin := time.Now()
 	want := p.undisturbed(steps)
 	whole := time.Since(begin)
-	if want == nil {
-		return
-	}
 	folder, rng := filepath.Join(p.dir, "killed"), rand.New(rand.NewPCG(3, 4))
 	args, killed, none := trainArgs(folder, steps), 0, 0
 	for {
 		cmd := exec.Command(p.trainer, args...)
 		var log tail
 		cmd.Stderr = &log
-		if p.failOn(cmd.Start(), "trainer") {
-			return
-		}
+		p.must(cmd.Start(), "trainer")
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		after := time.Duration(1 << 62)
