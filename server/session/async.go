@@ -60,11 +60,7 @@ func (s *Session) steps(v *vector) *asyncSteps {
 }
 
 // send begins steps of some environments.
-func (s *Session) send(f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) send(v *vector, eid uint64, f *wire.Frame) error {
 	rows, err := f.Indices("idx", v.layout.N)
 	if err != nil {
 		return s.aboutVector(eid, err)
@@ -89,11 +85,7 @@ func (s *Session) send(f *wire.Frame) error {
 }
 
 // recv replies with rows whose steps have ended.
-func (s *Session) recv(ctx context.Context, f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) recv(ctx context.Context, v *vector, eid uint64, f *wire.Frame) error {
 	least, most := uint64(1), uint64(v.layout.N)
 	wait := uint64(math.MaxInt64)
 	for key, dst := range map[string]*uint64{"min": &least, "max": &most, "wait_ms": &wait} {

@@ -27,7 +27,7 @@ func (s *Session) takeMemory(bytes int64) bool {
 	}
 	if used := s.cfg.Shared.Memory.Add(bytes); l.MemoryServer > 0 && used > l.MemoryServer {
 		s.cfg.Shared.Memory.Add(-bytes)
-		s.quota.giveMemory(bytes)
+		s.quota.Held.Memory.Add(-bytes)
 		return false
 	}
 	s.memory += bytes
@@ -37,7 +37,7 @@ func (s *Session) takeMemory(bytes int64) bool {
 func (s *Session) giveMemory(bytes int64) {
 	s.memory -= bytes
 	s.cfg.Shared.Memory.Add(-bytes)
-	s.quota.giveMemory(bytes)
+	s.quota.Held.Memory.Add(-bytes)
 }
 
 // admit takes the memory of a vector that is about to be made.

@@ -48,11 +48,7 @@ func (v *vector) named(f *wire.Frame, key string) (*envs.Policies, error) {
 }
 
 // policy replies with the actions that a baseline takes in the present state.
-func (s *Session) policy(ctx context.Context, f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) policy(ctx context.Context, v *vector, eid uint64, f *wire.Frame) error {
 	policies, err := v.named(f, "name")
 	if err != nil {
 		return s.aboutVector(eid, err)

@@ -36,7 +36,7 @@ func (s *Session) hello(f *wire.Frame) error {
 		return err
 	}
 	if limit := s.cfg.Limits.Sessions; !take(&s.cfg.Shared.Sessions, 1, limit) {
-		s.quota.giveSession()
+		s.quota.Held.Sessions.Add(-1)
 		err := wire.Errorf(wire.TooManySession, "%d sessions are open, want at most that many (the server's flag --max-sessions)", limit)
 		err.RetryAfterMS = 1000
 		return err
@@ -119,7 +119,7 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 		return err
 	}
 	if s.envs+n > s.cfg.Limits.EnvsSession || !take(&s.cfg.Shared.Envs, n, s.cfg.Limits.EnvsServer) {
-		s.quota.giveEnvs(n)
+		s.quota.Held.Envs.Add(-int64(n))
 		err := wire.Errorf(wire.TooManyEnvs, "%d more environments beside %d of the session and %d of the server, want at most %d (the server's flag --max-envs-session) and %d (--max-envs)",
 			n, s.envs, s.cfg.Shared.Envs.Load(), s.cfg.Limits.EnvsSession, s.cfg.Limits.EnvsServer)
 		err.RetryAfterMS = 1000
@@ -142,7 +142,7 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 // giveEnvs frees the places of n environments.
 func (s *Session) giveEnvs(n int) {
 	s.cfg.Shared.Envs.Add(-int64(n))
-	s.quota.giveEnvs(n)
+	s.quota.Held.Envs.Add(-int64(n))
 }
 
 // longest bounds the fields of requests that are decoded whole, in encoded bytes. To decode and quote one of
@@ -260,11 +260,7 @@ func about(eid uint64, e *wire.Error) *wire.Error {
 	return e
 }
 
-func (s *Session) stats(f *wire.Frame) error {
-	v, _, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) stats(v *vector, f *wire.Frame) error {
 	s.out.Reset()
 	return s.out.Encode(&wire.StatsReply{
 		T: wire.TypeStats + wire.OK, ID: f.ID, Steps: v.steps.Load(), Resets: v.resets, Episodes: v.episodes,
@@ -272,11 +268,7 @@ func (s *Session) stats(f *wire.Frame) error {
 	})
 }
 
-func (s *Session) closeVector(f *wire.Frame) error {
-	_, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) closeVector(eid uint64, f *wire.Frame) error {
 	if err := s.drop(eid); err != nil {
 		return fmt.Errorf("close %d: %w", eid, err)
 	}

@@ -25,11 +25,7 @@ type rollout struct {
 const largeReply = 1 << 20
 
 // rollout takes many steps by a baseline.
-func (s *Session) rollout(ctx context.Context, f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) rollout(ctx context.Context, v *vector, eid uint64, f *wire.Frame) error {
 	r, err := s.newRollout(f, v)
 	if err != nil {
 		return s.aboutVector(eid, err)

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,11 +77,11 @@ type Request struct {
 	deadline time.Time // zero is none
 }
 
-// New returns the session of a client before its hello. It counts against the quota.
+// New returns the session of a client before its hello. It counts against the quota; nil is none.
 func New(cfg *Config, quota *Quota) *Session {
 	sid := fmt.Sprintf("%016x", cfg.Entropy())
 	return &Session{
-		cfg: cfg, quota: quota, sid: sid, log: cfg.Log.With("sid", sid),
+		cfg: cfg, quota: cmp.Or(quota, &Quota{Held: &Held{}}), sid: sid, log: cfg.Log.With("sid", sid),
 		arrivals: wire.NewWriter(), out: wire.NewWriter(), vecs: map[uint64]*vector{}, turn: newTurn(&cfg.Shared.turns),
 	}
 }
@@ -235,40 +236,46 @@ func (s *Session) carryOut(ctx context.Context, req *Request) (reply []byte) {
 
 func (s *Session) do(ctx context.Context, f *wire.Frame) error {
 	switch string(f.Type) {
-	case wire.TypeStep:
-		return s.step(ctx, f)
-	case wire.TypeReset:
-		return s.reset(ctx, f)
 	case wire.TypeMake:
 		return s.make(ctx, f)
-	case wire.TypeSend:
-		return s.send(f)
-	case wire.TypeRecv:
-		return s.recv(ctx, f)
-	case wire.TypePolicy:
-		return s.policy(ctx, f)
-	case wire.TypeRollout:
-		return s.rollout(ctx, f)
-	case wire.TypeSnapshot:
-		return s.snapshot(ctx, f)
-	case wire.TypeRestore:
-		return s.restore(f)
-	case wire.TypeFork:
-		return s.fork(f)
-	case wire.TypeForget:
-		return s.forget(f)
-	case wire.TypeState:
-		return s.state(ctx, f)
-	case wire.TypeLoad:
-		return s.load(ctx, f)
-	case wire.TypeRender:
-		return s.render(f)
-	case wire.TypeStats:
-		return s.stats(f)
-	case wire.TypeClose:
-		return s.closeVector(f)
+	case wire.TypeEnvs:
+		return s.listEnvs(f)
 	}
-	return s.listEnvs(f)
+	v, eid, err := s.vector(f)
+	if err != nil {
+		return err
+	}
+	switch string(f.Type) {
+	case wire.TypeStep:
+		return s.step(ctx, v, eid, f)
+	case wire.TypeReset:
+		return s.reset(ctx, v, eid, f)
+	case wire.TypeSend:
+		return s.send(v, eid, f)
+	case wire.TypeRecv:
+		return s.recv(ctx, v, eid, f)
+	case wire.TypePolicy:
+		return s.policy(ctx, v, eid, f)
+	case wire.TypeRollout:
+		return s.rollout(ctx, v, eid, f)
+	case wire.TypeSnapshot:
+		return s.snapshot(ctx, v, eid, f)
+	case wire.TypeRestore:
+		return s.restore(v, eid, f)
+	case wire.TypeFork:
+		return s.fork(v, eid, f)
+	case wire.TypeForget:
+		return s.forget(v, eid, f)
+	case wire.TypeState:
+		return s.state(ctx, v, eid, f)
+	case wire.TypeLoad:
+		return s.load(ctx, v, eid, f)
+	case wire.TypeRender:
+		return s.render(v, eid, f)
+	case wire.TypeStats:
+		return s.stats(v, f)
+	}
+	return s.closeVector(eid, f)
 }
 
 // Refuse returns the error reply, with id 0, to a message that is no frame. It counts as Admit.
@@ -311,7 +318,7 @@ func (s *Session) Close() error {
 	if s.greeted {
 		s.greeted = false
 		s.cfg.Shared.Sessions.Add(-1)
-		s.quota.giveSession()
+		s.quota.Held.Sessions.Add(-1)
 	}
 	return err
 }

@@ -21,11 +21,7 @@ func (s *Session) countSnaps(n int) {
 }
 
 // snapshot keeps the state of a vector.
-func (s *Session) snapshot(ctx context.Context, f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) snapshot(ctx context.Context, v *vector, eid uint64, f *wire.Frame) error {
 	if err := v.vec.CanClone(); err != nil {
 		return s.aboutVector(eid, err)
 	}
@@ -65,26 +61,23 @@ func (s *Session) snapshot(ctx context.Context, f *wire.Frame) error {
 	return s.out.Encode(&wire.SnapshotReply{T: wire.TypeSnapshot + wire.OK, ID: f.ID, Snap: s.nextSnap})
 }
 
-// kept returns the vector and the snapshot that a request names.
-func (s *Session) kept(f *wire.Frame) (v *vector, eid, id uint64, err error) {
-	if v, eid, err = s.vector(f); err != nil {
-		return nil, 0, 0, err
-	}
+// kept returns the id of the snapshot that a request names.
+func (v *vector) kept(eid uint64, f *wire.Frame) (uint64, error) {
 	id, given, err := f.Uint("snap")
 	switch {
 	case err != nil:
-		return nil, 0, 0, err
+		return 0, err
 	case !given:
-		return nil, 0, 0, about(eid, wire.Errorf(wire.BadField, "field snap is missing"))
+		return 0, about(eid, wire.Errorf(wire.BadField, "field snap is missing"))
 	case v.snaps[id] == nil:
-		return nil, 0, 0, about(eid, wire.Errorf(wire.UnknownSnap, "vector %d has no snapshot %d", eid, id))
+		return 0, about(eid, wire.Errorf(wire.UnknownSnap, "vector %d has no snapshot %d", eid, id))
 	}
-	return v, eid, id, nil
+	return id, nil
 }
 
 // restore returns a vector to the state of a snapshot.
-func (s *Session) restore(f *wire.Frame) error {
-	v, eid, id, err := s.kept(f)
+func (s *Session) restore(v *vector, eid uint64, f *wire.Frame) error {
+	id, err := v.kept(eid, f)
 	if err != nil {
 		return err
 	}
@@ -99,8 +92,8 @@ func (s *Session) restore(f *wire.Frame) error {
 }
 
 // forget frees a snapshot.
-func (s *Session) forget(f *wire.Frame) error {
-	v, _, id, err := s.kept(f)
+func (s *Session) forget(v *vector, eid uint64, f *wire.Frame) error {
+	id, err := v.kept(eid, f)
 	if err != nil {
 		return err
 	}
@@ -112,11 +105,7 @@ func (s *Session) forget(f *wire.Frame) error {
 }
 
 // fork makes environments copies of another one of their vector.
-func (s *Session) fork(f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) fork(v *vector, eid uint64, f *wire.Frame) error {
 	from, given, err := f.Uint("from")
 	if err != nil {
 		return s.aboutVector(eid, err)

@@ -10,11 +10,7 @@ import (
 const roomOfState = 1 << 10
 
 // state replies with the state of a vector as bytes.
-func (s *Session) state(ctx context.Context, f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) state(ctx context.Context, v *vector, eid uint64, f *wire.Frame) error {
 	for name, p := range v.policies {
 		if p.Remembers() {
 			return about(eid, wire.Errorf(wire.NoState, "vector %d has used the policy %s, whose memory no state holds", eid, name))
@@ -37,11 +33,7 @@ func (s *Session) state(ctx context.Context, f *wire.Frame) error {
 }
 
 // load makes the environments of a vector what those of another one were, perhaps at another server.
-func (s *Session) load(ctx context.Context, f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) load(ctx context.Context, v *vector, eid uint64, f *wire.Frame) error {
 	data, err := f.Bin("state")
 	switch {
 	case err != nil:

@@ -125,11 +125,7 @@ func (s *Session) isolated(b *envs.Batch) {
 	}
 }
 
-func (s *Session) step(ctx context.Context, f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) step(ctx context.Context, v *vector, eid uint64, f *wire.Frame) error {
 	policies, err := s.stepsBy(f, v)
 	kind := &v.loads.step
 	if policies != nil {
@@ -191,11 +187,7 @@ func (s *Session) advance(ctx context.Context, v *vector, policies *envs.Policie
 
 func (s *Session) aboutVector(eid uint64, err error) error { return about(eid, s.wireError(err)) }
 
-func (s *Session) reset(ctx context.Context, f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) reset(ctx context.Context, v *vector, eid uint64, f *wire.Frame) error {
 	var r struct {
 		Options map[string]any `json:"options"`
 	}
@@ -268,11 +260,7 @@ func (v *vector) reset(ctx context.Context, options map[string]any, mask []bool,
 	return b, drawn, nil
 }
 
-func (s *Session) render(f *wire.Frame) error {
-	v, eid, err := s.vector(f)
-	if err != nil {
-		return err
-	}
+func (s *Session) render(v *vector, eid uint64, f *wire.Frame) error {
 	var r wire.RenderRequest
 	if err := checkLengths(f); err != nil {
 		return s.aboutVector(eid, err)
