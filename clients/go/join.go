@@ -198,14 +198,7 @@ func (j *Joined) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Ba
 	return j.batch, nil
 }
 
-func selectsNone(mask []bool) bool {
-	for _, m := range mask {
-		if m {
-			return false
-		}
-	}
-	return mask != nil
-}
+func selectsNone(mask []bool) bool { return mask != nil && !slices.Contains(mask, true) }
 
 // partOptions returns the options of a reset for part i.
 func (j *Joined) partOptions(opts *envs.VecResetOptions, i int) envs.VecResetOptions {

@@ -173,12 +173,7 @@ func (v *VecEnv) speed(ctx context.Context) (float64, error) {
 // similar reports whether the servers that answer differ by no more than sameSpeed.
 func similar(speeds []float64) bool {
 	fastest := slices.Max(speeds)
-	for _, s := range speeds {
-		if s > 0 && fastest > sameSpeed*s {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(speeds, func(s float64) bool { return s > 0 && fastest > sameSpeed*s })
 }
 
 // apportion divides n in proportion to weights, at least one of which is positive: shares are rounded down, and those

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -214,17 +215,10 @@ func everyPartPermits(act space.Space, mask []bool) bool {
 	case space.MultiDiscrete:
 		parts = a.NVec
 	case space.MultiBinary:
-		parts = make([]int, a.N)
-		for i := range parts {
-			parts[i] = 2
-		}
+		parts = slices.Repeat([]int{2}, a.N)
 	}
 	for _, n := range parts {
-		any := false
-		for _, ok := range mask[:n] {
-			any = any || ok
-		}
-		if !any {
+		if !slices.Contains(mask[:n], true) {
 			return false
 		}
 		mask = mask[n:]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -75,12 +76,8 @@ func IdentityMultiDiscrete(nvec ...int) *envs.Spec {
 // IdentityMultiBinary is [IdentityMultiDiscrete] with n parts of two choices, as actions of
 // MultiBinary.
 func IdentityMultiBinary(n int) *envs.Spec {
-	sizes := make([]int, n)
-	for i := range sizes {
-		sizes[i] = 2
-	}
 	return toySpec("toy/IdentityMultiBinary-v0", 100, func() envs.Task {
-		return &identityParts{act: space.MultiBinary{N: n}, sizes: sizes, want: make([]int, n)}
+		return &identityParts{act: space.MultiBinary{N: n}, sizes: slices.Repeat([]int{2}, n), want: make([]int, n)}
 	})
 }
 

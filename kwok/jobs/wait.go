@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -56,7 +57,9 @@ func (s *Space) Complete(ctx context.Context, names ...string) error {
 			if err := failed(j); err != nil {
 				return "", err
 			}
-			if !is(j, batchv1.JobComplete) {
+			if !slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+				return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
+			}) {
 				return fmt.Sprintf("job %s has %d of its %d completions", name, j.Status.Succeeded, *j.Spec.Completions), nil
 			}
 		}
@@ -132,15 +135,6 @@ func failed(j *batchv1.Job) error {
 		}
 	}
 	return nil
-}
-
-func is(j *batchv1.Job, what batchv1.JobConditionType) bool {
-	for _, c := range j.Status.Conditions {
-		if c.Type == what && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
 }
 
 func isReady(p *corev1.Pod) bool {

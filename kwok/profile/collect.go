@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,20 +109,11 @@ func (c *Config) validate() error {
 			c.Repeats, c.WarmUp, c.Nodes, c.NewNodes, c.StateFile)
 	}
 	for app := range c.Pods {
-		if !isApp(app) {
+		if !slices.Contains(lra.Apps[:], app) {
 			return fmt.Errorf("profile: a pod for application %q, want one of %q", app, lra.Apps)
 		}
 	}
 	return nil
-}
-
-func isApp(name string) bool {
-	for _, app := range lra.Apps {
-		if app == name {
-			return true
-		}
-	}
-	return false
 }
 
 // collector is the state of a call of Collect.

@@ -9,8 +9,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -125,12 +127,8 @@ func (s *Server) ServeTLS(l net.Listener, cfg *tls.Config) error {
 // temporary reports whether accept may succeed later: a connection was cut before it was accepted, or no
 // descriptor or memory is left.
 func temporary(err error) bool {
-	for _, e := range []error{syscall.ECONNABORTED, syscall.EINTR, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{syscall.ECONNABORTED, syscall.EINTR, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 // ServeUnix accepts connections that carry frames with their lengths, until Shutdown; then it
@@ -200,10 +198,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.closed = true
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(s.conns))
 	var err error
 	for _, l := range s.unix {
 		err = errors.Join(err, l.Close())

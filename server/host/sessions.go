@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/server/session"
@@ -19,10 +20,8 @@ type SessionInfo struct {
 // Sessions lists the sessions after their hello, by ID. It delays requests no longer than it takes to read a few counts.
 func (s *Server) Sessions() []SessionInfo {
 	s.mu.Lock()
-	var open, leased []*conn
-	for c := range s.conns {
-		open = append(open, c)
-	}
+	open := slices.Collect(maps.Keys(s.conns))
+	var leased []*conn
 	for _, c := range s.leased {
 		if _, ok := s.conns[c]; !ok {
 			leased = append(leased, c)

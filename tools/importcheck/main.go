@@ -208,13 +208,8 @@ func forbidden(r rule, folder, imp string) string {
 			}
 		}
 	}
-	if own == r.under || under(own, r.under) {
+	if under(own, r.under) || slices.ContainsFunc(r.own, func(o string) bool { return under(own, o) }) {
 		return ""
-	}
-	for _, o := range r.own {
-		if under(own, o) {
-			return ""
-		}
 	}
 	return r.under + " may import " + strings.Join(r.own, ", ") + " of this module"
 }

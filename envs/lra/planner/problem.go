@@ -5,6 +5,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
@@ -163,9 +164,7 @@ func (x Placement) Batch() lra.Counts {
 func AppOrder(batch lra.Counts) []int {
 	order := make([]int, 0, batch.Total())
 	for a, k := range batch {
-		for range k {
-			order = append(order, a)
-		}
+		order = append(order, slices.Repeat([]int{a}, k)...)
 	}
 	return order
 }

@@ -107,10 +107,7 @@ const mostThroughput = 12
 // Grids shows the containers of each node, how much they slow one another down, and the throughput of each application.
 func (v *View) Grids() []envs.Grid {
 	nodes := envs.Grid{Title: "Containers by node: " + strings.ReplaceAll(v.Title, "  ", ", "), Columns: append(slices.Clone(lra.Apps[:]), "throughput", "per container")}
-	for range lra.Apps {
-		nodes.Full = append(nodes.Full, lra.MaxSlots)
-	}
-	nodes.Full = append(nodes.Full, mostThroughput, mostThroughput/lra.MaxSlots)
+	nodes.Full = append(slices.Repeat([]float64{lra.MaxSlots}, lra.NumApps), mostThroughput, mostThroughput/lra.MaxSlots)
 	var placed, achieved [lra.NumApps]float64
 	for i, s := range v.Nodes {
 		row := make([]float64, 0, len(nodes.Columns))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -75,12 +76,7 @@ func policyOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, er
 
 // first returns the first permitted node. There is one, since pods that fit no node fail without a decision.
 func first(_ context.Context, _ *Task, _ *cluster.State, mask []bool) int {
-	for i, ok := range mask {
-		if ok {
-			return i
-		}
-	}
-	return 0
+	return max(slices.Index(mask, true), 0)
 }
 
 func newRoundRobin(*Task) chooser {

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -61,10 +62,7 @@ func newTask(src *source) *Task {
 	t := &Task{src: src, opts: &src.opts, weights: src.opts.weights(), current: -1, podMetas: map[string]int32{}}
 	t.table = gpushare.NewOutcomes(&t.inventory, gpushare.DeviceRule(src.opts.Devices))
 	t.blocked = make([]int, len(src.Catalogue.Classes))
-	t.metas = make([]int32, len(src.Nodes))
-	for i := range t.metas {
-		t.metas[i] = -1
-	}
+	t.metas = slices.Repeat([]int32{-1}, len(src.Nodes))
 	return t
 }
 

@@ -68,9 +68,7 @@ func (b *Inventory) Reset(nodes []Node, cat *Catalogue, f *Fragmenter) {
 		for range n.GPUs {
 			b.free, b.sorted = append(b.free, WholeGPU), append(b.sorted, WholeGPU)
 		}
-		for range b.numTags {
-			b.tags = append(b.tags, 0)
-		}
+		b.tags = append(b.tags, make([]int32, b.numTags)...)
 		b.Clock++
 		bn.Version = b.Clock
 		bn.Frag = f.Of(bn.CPU, bn.Model, b.sorted[bn.first:])

@@ -3,6 +3,7 @@ package gpushare
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
@@ -41,7 +42,7 @@ func (b *Inventory) Descend(c *Class, i int32) (score int64, devices uint64, aft
 	score = noFit
 	devs := b.DevicesOf(i)
 	for d, f := range devs {
-		if f < c.MilliGPU || seen(devs[:d], f) {
+		if f < c.MilliGPU || slices.Contains(devs[:d], f) {
 			continue
 		}
 		replace(free, sorted, f, f-c.MilliGPU)
@@ -80,15 +81,6 @@ func (b *Inventory) After(c *Class, i int32, devices uint64) int64 {
 
 // lowest returns the index of the lowest bit.
 func lowest(devices uint64) int { return bits.TrailingZeros64(devices) }
-
-func seen(devices []int32, f int32) bool {
-	for _, g := range devices {
-		if g == f {
-			return true
-		}
-	}
-	return false
-}
 
 // replace copies src, in descending order, to dst, with one element from replaced by the smaller to.
 func replace(dst, src []int32, from, to int32) {

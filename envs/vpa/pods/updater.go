@@ -2,6 +2,7 @@ package pods
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -233,10 +234,5 @@ func guaranteed(requests, limits cluster.Resources) bool {
 // admits reports whether every eviction requirement holds for a pod with these requests. Upstream
 // checks them for resizes in place as well.
 func (u *Updater) admits(requests, target cluster.Resources) bool {
-	for _, r := range u.Requirements {
-		if !r.holds(requests, target) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(u.Requirements, func(r Requirement) bool { return !r.holds(requests, target) })
 }

@@ -204,7 +204,7 @@ func (a *admission) showStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, namespace := a.flags, statusNamespace(a.flags.StatusLeaseNamespace, a.flags.Namespace)
+	c, namespace := a.flags, cmp.Or(a.flags.StatusLeaseNamespace, a.flags.Namespace, status.AdmissionControllerStatusNamespace)
 	if err := status.NewClient(a.kube, c.StatusLeaseName, namespace, c.StatusLeaseUpdateInterval, holder).UpdateStatus(ctx); err != nil {
 		return fmt.Errorf("renew the lease %s/%s: %w", namespace, c.StatusLeaseName, err)
 	}

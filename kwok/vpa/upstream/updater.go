@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -127,7 +128,8 @@ func assemble(kube kubernetes.Interface, vpas *clientset.Clientset, factory, pod
 	capping := vpautil.NewCappingRecommendationProcessor(ranges)
 	return logic.NewUpdater(kube, vpas, factory, pods, c.MinReplicas, c.EvictionRateLimit, c.EvictionRateBurst, c.EvictionToleranceFraction,
 		c.UseAdmissionControllerStatus, c.InPlaceSkipDisruptionBudget, c.DefaultUpdateThreshold, c.PodLifetimeUpdateThreshold, c.EvictAfterOOMThreshold,
-		c.AdmissionControllerStatusLeaseName, statusNamespace(c.AdmissionControllerStatusLeaseNamespace, c.Namespace), c.AdmissionControllerStatusLeaseTimeout,
+		c.AdmissionControllerStatusLeaseName,
+		cmp.Or(c.AdmissionControllerStatusLeaseNamespace, c.Namespace, status.AdmissionControllerStatusNamespace), c.AdmissionControllerStatusLeaseTimeout,
 		capping, priority.NewScalingDirectionPodEvictionAdmission(), selector, controllers, priority.NewProcessor(),
 		c.CommonFlags.VpaObjectNamespace, strings.Split(c.CommonFlags.IgnoredVpaObjectNamespaces, ","), calculators(recommendation.NewProvider(ranges, capping)))
 }
@@ -136,16 +138,6 @@ func assemble(kube kubernetes.Interface, vpas *clientset.Clientset, factory, pod
 // the boost.
 func calculators(p recommendation.Provider) []patch.Calculator {
 	return []patch.Calculator{inplace.NewResourceInPlaceUpdatesCalculator(p), inplace.NewInPlaceUpdatedCalculator(), inplace.NewUnboostAnnotationCalculator()}
-}
-
-// statusNamespace returns the namespace of the lease with which the admission controller shows that it runs.
-func statusNamespace(lease, pod string) string {
-	for _, ns := range []string{lease, pod} {
-		if ns != "" {
-			return ns
-		}
-	}
-	return status.AdmissionControllerStatusNamespace
 }
 
 // endBoosts ends CPU startup boosts, if the feature is enabled, until the returned function is called.
