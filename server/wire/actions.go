@@ -250,10 +250,8 @@ func (f *Frame) ResetMask(n int) ([]bool, error) {
 	} else if err := readFlags(v, mask, false, n); err != nil {
 		return nil, Errorf(InvalidOption, "reset mask: %s", err.(*Error).Msg)
 	}
-	for _, m := range mask {
-		if m {
-			return mask, nil
-		}
+	if !slices.Contains(mask, true) {
+		return nil, Errorf(InvalidOption, "a reset mask that selects no environment")
 	}
-	return nil, Errorf(InvalidOption, "a reset mask that selects no environment")
+	return mask, nil
 }

@@ -228,29 +228,19 @@ func (l *Layout) writeInfo(w *Writer, info []float64, rows []int32) {
 	}
 	w.Str("info")
 	w.Map(len(l.info))
-	k := l.N
-	if rows != nil {
-		k = len(rows)
-	}
+	k := l.numRows(rows)
 	for c, col := range l.info {
 		w.Str(col.name)
 		dst := w.Array(col.dtype, k)
 		for j := range k {
-			i := j
-			if rows != nil {
-				i = int(rows[j])
-			}
-			putInfo(dst, j, col.dtype, info[i*len(l.info)+c])
+			putInfo(dst, j, col.dtype, info[rowAt(rows, j)*len(l.info)+c])
 		}
 	}
 }
 
 func (l *Layout) writeIdx(w *Writer) {
 	w.Str("idx")
-	dst := w.Array(Int32, len(l.idx))
-	for j, i := range l.idx {
-		binary.LittleEndian.PutUint32(dst[4*j:], uint32(i))
-	}
+	putAll(w.Array(Int32, len(l.idx)), l.idx)
 }
 
 func (l *Layout) writeEpisodes(w *Writer, r *Rows) {

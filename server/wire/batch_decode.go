@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 )
@@ -24,13 +25,8 @@ func (l *Layout) DecodeStep(f *Frame, r *Rows) error {
 	if err := l.readColumn(f.Get("r"), r.Reward, 1, 0, nil); err != nil {
 		return err
 	}
-	if err := readFlags(f.Get("te"), r.Terminated, false, l.N); err != nil {
-		return err
-	}
-	if err := readFlags(f.Get("tr"), r.Truncated, false, l.N); err != nil {
-		return err
-	}
-	if err := readFlags(f.Get("inv"), r.Invalid, false, l.N); err != nil {
+	te, tr, inv := readFlags(f.Get("te"), r.Terminated, false, l.N), readFlags(f.Get("tr"), r.Truncated, false, l.N), readFlags(f.Get("inv"), r.Invalid, false, l.N)
+	if err := cmp.Or(te, tr, inv); err != nil {
 		return err
 	}
 	if err := l.readState(f, r); err != nil {
@@ -97,7 +93,7 @@ func (l *Layout) DecodeState(f *Frame, r *Rows) error {
 	if run == nil {
 		return Errorf(BadField, "no field run")
 	}
-	return l.readSums(run, r.EpisodeReturn, r.EpisodeLength)
+	return l.readSums(run, r.EpisodeReturn, r.EpisodeLength, nil)
 }
 
 // DecodeEpisodes reads the statistics of the episodes that ended in a step. It does not change
@@ -110,28 +106,7 @@ func (l *Layout) DecodeEpisodes(f *Frame, r *Rows) error {
 	if err := l.readIdx(v); err != nil {
 		return err
 	}
-	ret, err := lookup(v, "r")
-	if err != nil {
-		return err
-	}
-	if err := l.readColumn(ret, r.EpisodeReturn, 1, 0, l.idx); err != nil {
-		return err
-	}
-	length, err := lookup(v, "l")
-	if err != nil {
-		return err
-	}
-	var a Array
-	if err := parseArray(length, &a); err != nil {
-		return err
-	}
-	if a.DType != Int64 || !a.HasShape(len(l.idx)) {
-		return Errorf(BadField, "lengths of shape %v and dtype %s, want %d of int64", a.Shape(), a.DType, len(l.idx))
-	}
-	for j, i := range l.idx {
-		r.EpisodeLength[i] = int64(binary.LittleEndian.Uint64(a.Data[8*j:]))
-	}
-	return nil
+	return l.readSums(v, r.EpisodeReturn, r.EpisodeLength, l.idx)
 }
 
 // DecodeReset reads the reply to a reset into r.
@@ -191,10 +166,7 @@ func (l *Layout) readColumn(v Value, dst []float64, stride, off int, rows []int3
 	if v == nil {
 		return Errorf(BadField, "a column is missing")
 	}
-	n := l.N
-	if rows != nil {
-		n = len(rows)
-	}
+	n := l.numRows(rows)
 	var a Array
 	if err := parseArray(v, &a); err != nil {
 		return err

@@ -28,9 +28,9 @@ func (l *Bounds) skip(b []byte, pos, depth int) (int, error) {
 	case msgpcode.IsFixedNum(c), c == msgpcode.Nil, c == msgpcode.False, c == msgpcode.True:
 		return pos, nil
 	case msgpcode.IsFixedMap(c):
-		return l.skipMap(b, pos, int(c&msgpcode.FixedMapMask), depth)
+		return l.skipParts(b, pos, int(c&msgpcode.FixedMapMask), depth, true)
 	case msgpcode.IsFixedArray(c):
-		return l.skipArray(b, pos, int(c&msgpcode.FixedArrayMask), depth)
+		return l.skipParts(b, pos, int(c&msgpcode.FixedArrayMask), depth, false)
 	case msgpcode.IsFixedString(c):
 		return advance(b, pos, int(c&msgpcode.FixedStrMask))
 	}
@@ -47,9 +47,9 @@ func (l *Bounds) skip(b []byte, pos, depth int) (int, error) {
 	}
 	switch c {
 	case msgpcode.Map16, msgpcode.Map32:
-		return l.skipMap(b, pos, n, depth)
+		return l.skipParts(b, pos, n, depth, true)
 	case msgpcode.Array16, msgpcode.Array32:
-		return l.skipArray(b, pos, n, depth)
+		return l.skipParts(b, pos, n, depth, false)
 	}
 	return advance(b, pos, n+extra)
 }
@@ -114,33 +114,22 @@ func advance(b []byte, pos, n int) (int, error) {
 	return pos + n, nil
 }
 
-func (l *Bounds) skipArray(b []byte, pos, n, depth int) (int, error) {
-	if depth >= l.Depth {
-		return 0, errDepth(l.Depth)
-	}
-	if n > len(b)-pos {
+// skipParts skips the n elements of an array, or the n pairs of a map.
+func (l *Bounds) skipParts(b []byte, pos, n, depth int, pairs bool) (int, error) {
+	switch {
+	case depth >= l.Depth:
+		return 0, Errorf(Malformed, "arrays and maps nested deeper than %d", l.Depth)
+	case pairs && n > l.MapKeys:
+		return 0, errKeys(n, l.MapKeys)
+	case !pairs && n > len(b)-pos:
 		return 0, errTruncated(pos)
 	}
 	var err error
 	for range n {
-		if pos, err = l.skip(b, pos, depth+1); err != nil {
-			return 0, err
-		}
-	}
-	return pos, nil
-}
-
-func (l *Bounds) skipMap(b []byte, pos, n, depth int) (int, error) {
-	if depth >= l.Depth {
-		return 0, errDepth(l.Depth)
-	}
-	if n > l.MapKeys {
-		return 0, errKeys(n, l.MapKeys)
-	}
-	var err error
-	for range n {
-		if _, pos, err = readKey(b, pos); err != nil {
-			return 0, err
+		if pairs {
+			if _, pos, err = readKey(b, pos); err != nil {
+				return 0, err
+			}
 		}
 		if pos, err = l.skip(b, pos, depth+1); err != nil {
 			return 0, err
@@ -175,10 +164,6 @@ func readKey(b []byte, pos int) (key []byte, next int, err error) {
 
 func errTruncated(pos int) error {
 	return Errorf(Malformed, "the frame ends within the value at %d", pos)
-}
-
-func errDepth(limit int) error {
-	return Errorf(Malformed, "arrays and maps nested deeper than %d", limit)
 }
 
 func errKeys(n, limit int) error {

@@ -158,6 +158,22 @@ func (l *Layout) batchShape(k int, n *node) []int {
 	return append(s, n.shape...)
 }
 
+// numRows returns the number of rows, or of all if rows is nil.
+func (l *Layout) numRows(rows []int32) int {
+	if rows == nil {
+		return l.N
+	}
+	return len(rows)
+}
+
+// rowAt returns the j-th of rows, or of all if rows is nil.
+func rowAt(rows []int32, j int) int {
+	if rows == nil {
+		return j
+	}
+	return int(rows[j])
+}
+
 // writeBatch writes the values of n in the given rows of src, or in all N rows if rows is nil. Rows
 // of src are stride numbers long, and the values start at off.
 func (l *Layout) writeBatch(w *Writer, n *node, src []float32, stride, off int, rows []int32) {
@@ -171,10 +187,7 @@ func (l *Layout) writeBatch(w *Writer, n *node, src []float32, stride, off int, 
 		}
 		return
 	}
-	k := l.N
-	if rows != nil {
-		k = len(rows)
-	}
+	k := l.numRows(rows)
 	dst := w.Array(n.dtype, l.batchShape(k, n)...)
 	if rows == nil && n.size == stride {
 		put(dst, n.dtype, src)
@@ -182,10 +195,7 @@ func (l *Layout) writeBatch(w *Writer, n *node, src []float32, stride, off int, 
 	}
 	rowBytes := n.size * n.dtype.ItemSize()
 	for j := range k {
-		i := j
-		if rows != nil {
-			i = int(rows[j])
-		}
+		i := rowAt(rows, j)
 		put(dst[j*rowBytes:(j+1)*rowBytes], n.dtype, src[i*stride+off:i*stride+off+n.size])
 	}
 }
@@ -208,10 +218,7 @@ func (l *Layout) readBatch(v Value, n *node, dst []float32, stride, off int, row
 		}
 		return nil
 	}
-	k := l.N
-	if rows != nil {
-		k = len(rows)
-	}
+	k := l.numRows(rows)
 	var a Array
 	if err := parseArray(v, &a); err != nil {
 		return err
@@ -231,10 +238,7 @@ func scatter(a *Array, n *node, dst []float32, stride, off int, rows []int32) er
 		one := *a
 		rowBytes := n.size * a.DType.ItemSize()
 		for j := range int(a.Sides[0]) {
-			i := j
-			if rows != nil {
-				i = int(rows[j])
-			}
+			i := rowAt(rows, j)
 			one.Data = a.Data[j*rowBytes : (j+1)*rowBytes]
 			ok = ok && getFloat32s(dst[i*stride+off:i*stride+off+n.size], &one)
 		}

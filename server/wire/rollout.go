@@ -146,13 +146,13 @@ func (l *Layout) DecodeRollout(f *Frame, r *Rows) (*Rollout, error) {
 	return o, l.readTransitions(traj, o)
 }
 
-// readSums reads returns and lengths of N episodes.
-func (l *Layout) readSums(v Value, ret []float64, length []int64) error {
+// readSums reads returns and lengths of the episodes of rows, or of all.
+func (l *Layout) readSums(v Value, ret []float64, length []int64, rows []int32) error {
 	x, err := lookup(v, "r")
 	if err != nil {
 		return err
 	}
-	if err := l.readColumn(x, ret, 1, 0, nil); err != nil {
+	if err := l.readColumn(x, ret, 1, 0, rows); err != nil {
 		return err
 	}
 	if x, err = lookup(v, "l"); err != nil {
@@ -162,11 +162,12 @@ func (l *Layout) readSums(v Value, ret []float64, length []int64) error {
 	if err := parseArray(x, &a); err != nil {
 		return err
 	}
-	if a.DType != Int64 || !a.HasShape(l.N) {
-		return Errorf(BadField, "lengths of shape %v and dtype %s, want %d of int64", a.Shape(), a.DType, l.N)
+	n := l.numRows(rows)
+	if a.DType != Int64 || !a.HasShape(n) {
+		return Errorf(BadField, "lengths of shape %v and dtype %s, want %d of int64", a.Shape(), a.DType, n)
 	}
-	for i := range length {
-		length[i] = int64(binary.LittleEndian.Uint64(a.Data[8*i:]))
+	for j := range n {
+		length[rowAt(rows, j)] = int64(binary.LittleEndian.Uint64(a.Data[8*j:]))
 	}
 	return nil
 }
@@ -184,7 +185,7 @@ func (l *Layout) readEnded(v Value, o *Rollout, last bool) error {
 		return Errorf(BadField, "%d ends of %d episodes", len(o.At), e.N)
 	}
 	o.Return, o.Length = make([]float64, e.N), make([]int64, e.N)
-	if err := e.readSums(v, o.Return, o.Length); err != nil {
+	if err := e.readSums(v, o.Return, o.Length, nil); err != nil {
 		return err
 	}
 	if len(l.info) > 0 {
