@@ -58,6 +58,18 @@ func Parametric[P any](b Baseline, defaults P, newPolicy func(P) func(Task) (Pol
 	return b
 }
 
+// ForTask returns the New of a baseline that plays tasks of type T. what stands for the baseline in the error for
+// another task.
+func ForTask[T Task](what string, policy func(t T) (Policy, error)) func(Task) (Policy, error) {
+	return func(task Task) (Policy, error) {
+		t, ok := task.(T)
+		if !ok {
+			return nil, fmt.Errorf("%s for a task of type %T", what, task)
+		}
+		return policy(t)
+	}
+}
+
 // Tuned returns b with the given values as a baseline of its own. It panics if b does not take
 // them.
 func (b Baseline) Tuned(name, doc string, values map[string]any) Baseline {

@@ -2,7 +2,6 @@ package classic
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -24,11 +23,7 @@ var baselines = []envs.Baseline{
 // cartPolePolicy makes a baseline of a function that reports, by the state, whether to push to the
 // right.
 func cartPolePolicy(right func(state [4]float64) bool) func(envs.Task) (envs.Policy, error) {
-	return func(t envs.Task) (envs.Policy, error) {
-		p, ok := t.(*CartPole)
-		if !ok {
-			return nil, fmt.Errorf("classic: baseline of *CartPole for a task of type %T", t)
-		}
+	return envs.ForTask("classic: baseline of *CartPole", func(p *CartPole) (envs.Policy, error) {
 		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			action[0] = 0
 			if right(p.state) {
@@ -36,5 +31,5 @@ func cartPolePolicy(right func(state [4]float64) bool) func(envs.Task) (envs.Pol
 			}
 			return nil
 		}, nil
-	}
+	})
 }

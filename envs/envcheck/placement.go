@@ -111,6 +111,6 @@ func (t *placement) Observe(s *cluster.State, obs []float32, mask []bool) {
 		s.FitMask(t.current, mask)
 	}
 	if last || !slices.Contains(mask, true) {
-		permitAll(mask)
+		space.PermitAll(mask)
 	}
 }

@@ -42,7 +42,7 @@ func (t *identity) Apply(_ context.Context, _ cluster.Cluster, action []float32)
 
 func (t *identity) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	oneHot(obs, t.want)
-	permitAll(mask)
+	space.PermitAll(mask)
 }
 
 // Timing tests how steps and episodes are counted. The observation is the number of steps since the reset over 10, and
@@ -109,7 +109,7 @@ func (t *fixedSequence) Apply(_ context.Context, _ cluster.Cluster, action []flo
 
 func (t *fixedSequence) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	oneHot(obs, t.k)
-	permitAll(mask)
+	space.PermitAll(mask)
 }
 
 func toySpec(id string, limit int, task func() envs.Task) *envs.Spec {
@@ -122,13 +122,17 @@ func toySpec(id string, limit int, task func() envs.Task) *envs.Spec {
 	}
 }
 
+// answer returns a baseline whose actions depend on the task alone.
+func answer[T envs.Task](name, doc string, act func(t T, action []float32)) []envs.Baseline {
+	return []envs.Baseline{{Name: name, Doc: doc, New: envs.ForTask("envcheck: a baseline", func(t T) (envs.Policy, error) {
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
+			act(t, action)
+			return nil
+		}, nil
+	})}}
+}
+
 func oneHot(obs []float32, i int) {
 	clear(obs)
 	obs[i] = 1
-}
-
-func permitAll(mask []bool) {
-	for i := range mask {
-		mask[i] = true
-	}
 }

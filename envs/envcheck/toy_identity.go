@@ -16,16 +16,7 @@ import (
 // is 100, which the baseline Identity attains.
 func IdentityBox(size int, eps float64) *envs.Spec {
 	s := toySpec("toy/IdentityBox-v0", 100, func() envs.Task { return &identityBox{want: make([]float32, size), eps: eps} })
-	s.Baselines = []envs.Baseline{{Name: "Identity", Doc: "Answers the observation.", New: func(t envs.Task) (envs.Policy, error) {
-		task, ok := t.(*identityBox)
-		if !ok {
-			return nil, errTask
-		}
-		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
-			copy(action, task.want)
-			return nil
-		}, nil
-	}}}
+	s.Baselines = answer("Identity", "Answers the observation.", func(t *identityBox, action []float32) { copy(action, t.want) })
 	return s
 }
 

@@ -15,16 +15,7 @@ import (
 // the optimal return of 1.
 func Memory(n, length int) *envs.Spec {
 	s := toySpec("toy/Memory-v0", 0, func() envs.Task { return &memory{n: n, length: length} })
-	s.Baselines = []envs.Baseline{{Name: "Recall", Doc: "Chooses the cue in every step.", New: func(t envs.Task) (envs.Policy, error) {
-		task, ok := t.(*memory)
-		if !ok {
-			return nil, errTask
-		}
-		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
-			action[0] = float32(task.cue)
-			return nil
-		}, nil
-	}}}
+	s.Baselines = answer("Recall", "Chooses the cue in every step.", func(t *memory, action []float32) { action[0] = float32(t.cue) })
 	return s
 }
 
@@ -56,5 +47,5 @@ func (t *memory) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	if t.k == t.length-1 {
 		obs[t.n] = 1
 	}
-	permitAll(mask)
+	space.PermitAll(mask)
 }

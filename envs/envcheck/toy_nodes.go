@@ -2,7 +2,6 @@ package envcheck
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -10,24 +9,12 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// errTask is the error of a baseline for a task of another toy.
-var errTask = errors.New("envcheck: the task is of another toy")
-
 // LargestNode asks for the node with the largest first feature among those that the mask permits; it earns 1. The mask
 // permits half of the n nodes, rounded up. The second feature is noise. With wait there is one more action, which never
 // earns anything. An episode has 50 steps, so the optimal return is 50. The baseline Largest attains it.
 func LargestNode(n int, wait bool) *envs.Spec {
 	s := toySpec("toy/LargestNode-v0", 50, func() envs.Task { return &largestNode{n: n, wait: wait} })
-	s.Baselines = []envs.Baseline{{Name: "Largest", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Policy, error) {
-		task, ok := t.(*largestNode)
-		if !ok {
-			return nil, errTask
-		}
-		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
-			action[0] = float32(task.best())
-			return nil
-		}, nil
-	}}}
+	s.Baselines = answer("Largest", "Chooses the right node.", func(t *largestNode, action []float32) { action[0] = float32(t.best()) })
 	return s
 }
 
@@ -84,7 +71,7 @@ func (t *largestNode) Apply(_ context.Context, _ cluster.Cluster, action []float
 
 func (t *largestNode) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	copy(obs, t.features)
-	permitAll(mask)
+	space.PermitAll(mask)
 	copy(mask, t.permitted)
 }
 
@@ -135,7 +122,7 @@ func (t *partner) Apply(_ context.Context, _ cluster.Cluster, action []float32) 
 
 func (t *partner) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	clear(obs)
-	permitAll(mask)
+	space.PermitAll(mask)
 	obs[t.order[t.marked]], mask[t.order[t.marked]] = 1, false
 	edges, edgeMask := obs[t.n:3*t.n], obs[3*t.n:]
 	for i, node := range t.order {
@@ -153,16 +140,7 @@ func (t *partner) Observe(_ *cluster.State, obs []float32, mask []bool) {
 // the baseline Recall. After the first step, a policy without memory can only guess which of the two is right.
 func RecalledNode(n, length int) *envs.Spec {
 	s := toySpec("toy/RecalledNode-v0", 0, func() envs.Task { return &recalledNode{largestNode: largestNode{n: n}, length: length} })
-	s.Baselines = []envs.Baseline{{Name: "Recall", Doc: "Chooses the right node.", New: func(t envs.Task) (envs.Policy, error) {
-		task, ok := t.(*recalledNode)
-		if !ok {
-			return nil, errTask
-		}
-		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
-			action[0] = float32(task.wanted())
-			return nil
-		}, nil
-	}}}
+	s.Baselines = answer("Recall", "Chooses the right node.", func(t *recalledNode, action []float32) { action[0] = float32(t.wanted()) })
 	return s
 }
 

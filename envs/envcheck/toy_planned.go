@@ -36,7 +36,7 @@ func (p *Planned) Apply(_ context.Context, _ cluster.Cluster, action []float32) 
 // Observe implements [envs.Task].
 func (p *Planned) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	obs[0] = float32(p.Step)
-	permitAll(mask)
+	space.PermitAll(mask)
 }
 
 // Clone implements [envs.Cloner].

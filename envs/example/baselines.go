@@ -2,7 +2,6 @@ package example
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -18,11 +17,7 @@ var baselines = []envs.Baseline{
 // lowest makes a baseline that takes the node with the lowest cost among those that the pod fits, the first of equal
 // ones, and node 0 if it fits none.
 func lowest(cost func(n *cluster.Node) int64) func(envs.Task) (envs.Policy, error) {
-	return func(task envs.Task) (envs.Policy, error) {
-		t, ok := task.(*Task)
-		if !ok {
-			return nil, fmt.Errorf("example: a baseline of packing for a task of type %T", task)
-		}
+	return envs.ForTask("example: a baseline of packing", func(t *Task) (envs.Policy, error) {
 		return func(_ context.Context, s *cluster.State, _ bool, action []float32) error {
 			best := -1
 			for i := range s.Nodes {
@@ -33,5 +28,5 @@ func lowest(cost func(n *cluster.Node) int64) func(envs.Task) (envs.Policy, erro
 			action[0] = float32(max(best, 0))
 			return nil
 		}, nil
-	}
+	})
 }

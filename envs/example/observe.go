@@ -1,6 +1,11 @@
 package example
 
-import "github.com/kubernasium/kubernasium/envs/cluster"
+import (
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
 
 // Observe implements [envs.Task].
 func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
@@ -18,19 +23,9 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 		pod[0], pod[1] = share(r.MilliCPU, capacity.MilliCPU), share(r.MemoryBytes, capacity.MemoryBytes)
 		pod[2] = float32(len(t.requests)-1-t.next) / float32(len(t.requests))
 	}
-	permitAll(mask)
+	if !slices.Contains(mask, true) {
+		space.PermitAll(mask)
+	}
 }
 
 func share(part, whole int64) float32 { return float32(part) / float32(whole) }
-
-// permitAll permits every action if none is permitted.
-func permitAll(mask []bool) {
-	for _, ok := range mask {
-		if ok {
-			return
-		}
-	}
-	for i := range mask {
-		mask[i] = true
-	}
-}

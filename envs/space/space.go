@@ -89,6 +89,13 @@ func (b *Bounds) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// PermitAll permits every action.
+func PermitAll(mask []bool) {
+	for i := range mask {
+		mask[i] = true
+	}
+}
+
 // MaskSize returns the length of an action mask over act: n for Discrete(n), the sum of the
 // numbers of a MultiDiscrete, twice the size of a MultiBinary (0 and 1 of each element, as
 // sb3-contrib lays them out), and 0 for a space that has no mask.

@@ -2,7 +2,6 @@ package vpa
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -47,11 +46,7 @@ func followExactly(newRule func() rules.Rule) func(envs.Task) (envs.Policy, erro
 }
 
 func policyOf(newRule func() rules.Rule, exact bool) func(envs.Task) (envs.Policy, error) {
-	return func(task envs.Task) (envs.Policy, error) {
-		t, ok := task.(*Task)
-		if !ok {
-			return nil, fmt.Errorf("vpa: a recommender for a task of type %T", task)
-		}
+	return envs.ForTask("vpa: a recommender", func(t *Task) (envs.Policy, error) {
 		rule := newRule()
 		var last pods.Recommendation
 		next := func(ctx context.Context, first bool) pods.Recommendation {
@@ -74,5 +69,5 @@ func policyOf(newRule func() rules.Rule, exact bool) func(envs.Task) (envs.Polic
 			}
 			return nil
 		}, nil
-	}
+	})
 }

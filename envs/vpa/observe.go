@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/envs/vpa/actions"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 )
@@ -29,9 +30,7 @@ const (
 
 // Observe implements [envs.Task].
 func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
-	for i := range mask {
-		mask[i] = true
-	}
+	space.PermitAll(mask)
 	used := t.metrics.Last()
 	var requests, limits cluster.Resources
 	ready, resizing := 0, 0

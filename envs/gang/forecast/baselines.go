@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -30,15 +29,11 @@ func correctToTruth(t *Task, action []float32) {
 
 // correctBy makes a policy of a rule that sets corrections. Each correction is 0 before the rule runs.
 func correctBy(rule func(t *Task, action []float32)) func(envs.Task) (envs.Policy, error) {
-	return func(task envs.Task) (envs.Policy, error) {
-		t, ok := task.(*Task)
-		if !ok {
-			return nil, fmt.Errorf("gang: corrections for a task of type %T", task)
-		}
+	return envs.ForTask("gang: corrections", func(t *Task) (envs.Policy, error) {
 		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
 			clear(action)
 			rule(t, action)
 			return nil
 		}, nil
-	}
+	})
 }

@@ -2,7 +2,6 @@ package hierarchical
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -12,11 +11,7 @@ import (
 
 // divide makes a policy of a function that chooses a sub-cluster.
 func divide(start func(t *Task) func(app int) int) func(envs.Task) (envs.Policy, error) {
-	return func(task envs.Task) (envs.Policy, error) {
-		t, ok := task.(*Task)
-		if !ok {
-			return nil, fmt.Errorf("lra: a baseline of division for a task of type %T", task)
-		}
+	return envs.ForTask("lra: a baseline of division", func(t *Task) (envs.Policy, error) {
 		return world.Policy(func(context.Context) (world.Descent, error) {
 			next := start(t)
 			return world.Descent{
@@ -26,7 +21,7 @@ func divide(start func(t *Task) func(app int) int) func(envs.Task) (envs.Policy,
 				},
 			}, nil
 		}), nil
-	}
+	})
 }
 
 var baselines = []envs.Baseline{

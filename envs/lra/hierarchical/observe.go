@@ -3,6 +3,7 @@ package hierarchical
 import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // subFeatures is the number of features of a sub-cluster, or of a part of the tree: counts,
@@ -30,9 +31,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 		permitted = permitted || mask[c]
 	}
 	if !permitted {
-		for i := range mask {
-			mask[i] = true
-		}
+		space.PermitAll(mask)
 	}
 	batch := obs[fan*subFeatures:]
 	used := 0

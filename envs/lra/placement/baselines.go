@@ -3,7 +3,6 @@ package placement
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
@@ -13,18 +12,14 @@ import (
 // choose makes a policy of a chooser, which start makes for each episode. If the chooser finds no node, the policy
 // takes the first permitted one.
 func choose(start func(ctx context.Context, t *Task, p *planner.Problem) (planner.Chooser, error)) func(envs.Task) (envs.Policy, error) {
-	return func(task envs.Task) (envs.Policy, error) {
-		t, ok := task.(*Task)
-		if !ok {
-			return nil, fmt.Errorf("lra: a baseline of placement for a task of type %T", task)
-		}
+	return envs.ForTask("lra: a baseline of placement", func(t *Task) (envs.Policy, error) {
 		return world.Policy(func(ctx context.Context) (world.Descent, error) {
 			chooser, err := start(ctx, t, t.ep.Empty())
 			return world.Descent{
 				Tree: &t.tree, Decision: t.ep.Decided, Choose: func() int { return t.pick(chooser) }, Below: t.ep.FirstOpen,
 			}, err
 		}), nil
-	}
+	})
 }
 
 // pick returns the node for the container to place.

@@ -3,6 +3,7 @@ package placement
 import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // Observe implements [envs.Task].
@@ -15,7 +16,5 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 		copy(t.shown[i*world.NodeFeatures:], t.ep.Row(i, s))
 	}
 	t.ep.Observe(&t.tree, t.shown, obs, mask)
-	for i := range mask {
-		mask[i] = true
-	}
+	space.PermitAll(mask)
 }

@@ -1,6 +1,9 @@
 package world
 
-import "github.com/kubernasium/kubernasium/envs/lra"
+import (
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/space"
+)
 
 // Features of a node, and of the batch.
 const (
@@ -60,9 +63,7 @@ func (e *Episode) Observe(t *Tree, rows, obs []float32, mask []bool) {
 		e.observeChildren(t, rows, obs[:nodes], mask)
 	}
 	if e.open == 0 {
-		for i := range mask {
-			mask[i] = true
-		}
+		space.PermitAll(mask)
 	}
 	e.observeBatch(obs[nodes : nodes+BatchFeatures])
 	t.ObserveLevel(obs[nodes:])

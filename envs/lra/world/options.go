@@ -71,12 +71,6 @@ func DefaultOptions() Options {
 	}
 }
 
-// Bounds of the options.
-const (
-	maxNodes = 100_000
-	MaxSteps = 1_000_000 // of an episode
-)
-
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{envs.ErrInvalidOption}, args...)...)
 }

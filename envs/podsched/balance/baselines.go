@@ -2,7 +2,6 @@ package balance
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -38,7 +37,7 @@ var baselines = []envs.Baseline{
 	{Name: "Greedy", Doc: "The node of lowest cost after the bind, by the objective's exact formula.", New: policyOf(func(*Task) chooser { return greedy })},
 	greedyLifetime,
 	greedyLifetime.Tuned("GreedyLifetimeTuned", "GreedyLifetime with weights found in mixed nodes and pods for hint_error:2: trainer tune --baseline GreedyLifetime -n 1000000.", map[string]any{"after_10": 1.181, "after_25": 0.3712, "after_50": 0.3829, "after_100": 0.09082}),
-	{Name: "Exact", Doc: "The best plan for the whole episode, which it knows in advance; for small instances.", Oracle: true, New: newExact},
+	{Name: "Exact", Doc: "The best plan for the whole episode, which it knows in advance; for small instances.", Oracle: true, New: envs.ForTask("balance: a baseline", newExact)},
 }
 
 var weightedScores = envs.Parametric(
@@ -52,11 +51,7 @@ var greedyLifetime = envs.Parametric(
 
 // policyOf returns a function that makes policies. A policy makes a chooser with newChooser for each episode.
 func policyOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, error) {
-	return func(task envs.Task) (envs.Policy, error) {
-		t, ok := task.(*Task)
-		if !ok {
-			return nil, fmt.Errorf("balance: a baseline for a task of type %T", task)
-		}
+	return envs.ForTask("balance: a baseline", func(t *Task) (envs.Policy, error) {
 		var choose chooser
 		mask := make([]bool, t.opts.Nodes)
 		return func(ctx context.Context, s *cluster.State, first bool, action []float32) error {
@@ -71,7 +66,7 @@ func policyOf(newChooser func(t *Task) chooser) func(envs.Task) (envs.Policy, er
 			action[0] = float32(choose(ctx, t, s, mask))
 			return ctx.Err()
 		}, nil
-	}
+	})
 }
 
 // first returns the first permitted node. There is one, since pods that fit no node fail without a decision.

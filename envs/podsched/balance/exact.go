@@ -18,11 +18,7 @@ const maxPlacements = 500_000
 
 // newExact returns a policy that plans the whole episode at its first call and then follows the plan. If other actions
 // were taken, it replaces a planned node that does not fit by the first one that does.
-func newExact(task envs.Task) (envs.Policy, error) {
-	t, ok := task.(*Task)
-	if !ok {
-		return nil, fmt.Errorf("balance: a baseline for a task of type %T", task)
-	}
+func newExact(t *Task) (envs.Policy, error) {
 	if t.original != nil {
 		return nil, errors.New("balance: Exact needs the sound reward, which is at most 0")
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/deployments"
 	"github.com/kubernasium/kubernasium/envs/podsched/imbalance"
 	"github.com/kubernasium/kubernasium/envs/podsched/topology"
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // Numbers of features, of a node and of the pod, without hints and costs.
@@ -28,9 +29,7 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	p := *t.spec
 	if ended {
 		p = deployments.Pod{Replicas: 1}
-		for i := range mask {
-			mask[i] = true
-		}
+		space.PermitAll(mask)
 	} else {
 		s.FitMask(t.pod, mask)
 	}

@@ -3,6 +3,7 @@ package gpu
 import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // Columns of a row of the leaf nodes. Those of a node alone come first; they are kept between
@@ -128,9 +129,7 @@ func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 		mask[n] = t.mayDefer()
 	}
 	if fitting == 0 { // the end of an episode, whose actions no longer count
-		for i := range mask {
-			mask[i] = true
-		}
+		space.PermitAll(mask)
 	}
 	rest := obs[n*features:]
 	pods := t.podFeatures()
