@@ -3,6 +3,7 @@ package kwok
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -145,9 +146,7 @@ func (c *Cluster) podOf(i int32) *corev1.Pod {
 		if p.Devices != 0 {
 			annotations[annotationDevices] = deviceList(p.Devices)
 		}
-		for k, v := range usage(p.Usage) {
-			annotations[k] = v
-		}
+		maps.Copy(annotations, usage(p.Usage))
 	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: c.podNames[i], Namespace: c.namespace, Annotations: annotations,

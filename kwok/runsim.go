@@ -75,10 +75,11 @@ func RunSim(ctx context.Context, c SimConfig, done func(SimDeployment, Load)) ([
 				return all, err
 			}
 			d.Placed = time.Since(d.Created).Seconds()
-			load, err := s.load(ctx)
+			usage, err := Usage(ctx, s.client)
 			if err != nil {
 				return all, err
 			}
+			load := Total(usage)
 			all = append(all, d)
 			done(d, load)
 			if load.CPU >= c.CPULoad || load.Memory >= c.MemoryLoad || load.Pods >= c.PodLoad {
@@ -160,11 +161,6 @@ func (s *simulation) placed(ctx context.Context, d SimDeployment) error {
 		}
 		return bound == d.Replicas, fmt.Sprintf("%d of the %d pods of deployment %s have a node; does the scheduler %s run?", bound, d.Replicas, d.Name, s.SchedulerName), nil
 	})
-}
-
-func (s *simulation) load(ctx context.Context) (Load, error) {
-	usage, err := Usage(ctx, s.client)
-	return Total(usage), err
 }
 
 // Clean deletes RunSim's deployments and pods in a namespace, or all deployments and pods there if all is set,

@@ -21,7 +21,7 @@ const placementFeatures = 7
 // the nodes that the pod fits, or all if it fits none. A placed pod earns 1; one that does not fit stays pending and
 // earns 0. The toy exercises the cluster and measures the cost of a placement.
 func Placement(nodes, pods int) *envs.Spec {
-	return toySpec("toy/Placement-v0", 0, func() envs.Task { return newPlacement(nodes, pods) })
+	return toySpec("toy/Placement-v0", 0, func() envs.Task { return &placement{nodes: nodes, pods: pods} })
 }
 
 type placement struct {
@@ -32,10 +32,6 @@ type placement struct {
 	invCPU      []float32 // 1/allocatable of each node
 	invMem      []float32
 	current     int32 // the pod to place
-}
-
-func newPlacement(nodes, pods int) *placement {
-	return &placement{nodes: nodes, pods: pods}
 }
 
 func (t *placement) Spaces() (obs, act space.Space) {

@@ -1,7 +1,6 @@
 package bsp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,16 +23,6 @@ type Log struct {
 	RealHeader
 	Steps []RealStep
 }
-
-// logWriter writes a log.
-type logWriter struct{ enc *json.Encoder }
-
-func newLog(w io.Writer) *logWriter {
-	w = cmp.Or(w, io.Discard)
-	return &logWriter{json.NewEncoder(w)}
-}
-
-func (l *logWriter) write(line any) error { return l.enc.Encode(line) }
 
 // ReadLog reads a log, even of a run that was interrupted.
 func ReadLog(r io.Reader) (*Log, error) {

@@ -1,7 +1,9 @@
 package bsp
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -98,8 +100,8 @@ func PlayReal(ctx context.Context, c RealConfig, v *envs.Vec) (_ *RealReport, er
 	for _, w := range job.Works {
 		r.Works = append(r.Works, w.String())
 	}
-	log := newLog(c.Log)
-	if err := log.write(r.RealHeader); err != nil {
+	log := json.NewEncoder(cmp.Or(c.Log, io.Discard))
+	if err := log.Encode(r.RealHeader); err != nil {
 		return nil, err
 	}
 	crew, err := c.Executor.Start(ctx, job)
@@ -124,7 +126,7 @@ func PlayReal(ctx context.Context, c RealConfig, v *envs.Vec) (_ *RealReport, er
 		if err := s.execute(ctx, crew, p); err != nil {
 			return nil, err
 		}
-		if err := log.write(s); err != nil {
+		if err := log.Encode(s); err != nil {
 			return nil, err
 		}
 		r.Steps = append(r.Steps, s)

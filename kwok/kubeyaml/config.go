@@ -174,10 +174,6 @@ type enabled struct {
 // profileState lists the plugins of a profile in execution order.
 type profileState []enabled
 
-func (s profileState) find(name string) int {
-	return slices.IndexFunc(s, func(e enabled) bool { return e.name == name })
-}
-
 func (s *profileState) enable(name string, at points, weight *int32) error {
 	k, ok := plugins[name]
 	switch {
@@ -186,7 +182,7 @@ func (s *profileState) enable(name string, at points, weight *int32) error {
 	case k.refused:
 		return fmt.Errorf("plugin %s of Simon is not simulated; known are %s", name, knownNames())
 	}
-	i := s.find(name)
+	i := slices.IndexFunc(*s, func(e enabled) bool { return e.name == name })
 	if i < 0 {
 		i = len(*s)
 		*s = append(*s, enabled{name: name, weight: cmp.Or(k.weight, 1)})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,7 +57,8 @@ func (o *Objects) expand() ([]*corev1.Pod, error) {
 		e.deployment(&w.Deployments[i])
 	}
 	for i := range w.ReplicaSets {
-		e.replicaSet(&w.ReplicaSets[i])
+		r := &w.ReplicaSets[i]
+		e.replicas(parent{"apps/v1", "ReplicaSet", &r.ObjectMeta}, &r.Spec.Template, r.Spec.Replicas)
 	}
 	for i := range w.ReplicationControllers {
 		rc := &w.ReplicationControllers[i]
@@ -164,10 +166,6 @@ func (e *expander) deployment(d *appsv1.Deployment) {
 	}
 	rs := p.child(d.Name + "-" + hash(workloadDigits, p, 0))
 	e.replicas(parent{"apps/v1", "ReplicaSet", rs}, &d.Spec.Template, &n)
-}
-
-func (e *expander) replicaSet(r *appsv1.ReplicaSet) {
-	e.replicas(parent{"apps/v1", "ReplicaSet", &r.ObjectMeta}, &r.Spec.Template, r.Spec.Replicas)
 }
 
 // statefulSet adds pods with ordinals in their names.
@@ -287,15 +285,10 @@ func (p parent) pod(template *corev1.PodTemplateSpec, name string) *corev1.Pod {
 		Spec: *template.Spec.DeepCopy(),
 	}
 	for _, m := range []*metav1.ObjectMeta{p.meta, &template.ObjectMeta} {
-		for k, v := range m.Labels {
-			pod.Labels[k] = v
-		}
-		for k, v := range m.Annotations {
-			if k != corev1.LastAppliedConfigAnnotation {
-				pod.Annotations[k] = v
-			}
-		}
+		maps.Copy(pod.Labels, m.Labels)
+		maps.Copy(pod.Annotations, m.Annotations)
 	}
+	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
 	pod.Annotations[AnnotationWorkloadKind] = p.kind
 	pod.Annotations[AnnotationWorkloadName] = p.meta.Name
 	pod.Annotations[AnnotationWorkloadNamespace] = p.namespace()

@@ -20,8 +20,6 @@ type asyncSteps struct {
 	rows    *envs.Batch
 }
 
-func (a *asyncSteps) pending() int { return a.Pending() }
-
 // stop ends the steps, and returns when none runs.
 func (a *asyncSteps) stop() {
 	if a != nil {

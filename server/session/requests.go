@@ -247,7 +247,7 @@ func (s *Session) vector(f *wire.Frame) (*vector, uint64, error) {
 		return nil, 0, about(eid, wire.Errorf(wire.UnknownEID, "no vector has eid %d", eid))
 	}
 	if v.async != nil {
-		if n := v.async.pending(); n > 0 && !passes(f.Type) {
+		if n := v.async.Pending(); n > 0 && !passes(f.Type) {
 			return nil, 0, about(eid, wire.Errorf(wire.Pending, "%s while the steps of %d environments are pending; recv them first", clip(f.Type), n))
 		}
 	}

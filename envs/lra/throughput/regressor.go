@@ -134,7 +134,8 @@ func (r *appRegressor) unclipped(s lra.State) float64 {
 	for i, near := range r.states {
 		d := 0
 		for a, k := range near.Counts() {
-			d += abs(k - s.Count(a))
+			by := k - s.Count(a)
+			d += max(by, -by)
 		}
 		if d > maxDistance {
 			continue
@@ -148,8 +149,6 @@ func (r *appRegressor) unclipped(s lra.State) float64 {
 
 // maxDistance is the maximum number of containers by which a measured state may differ from a predicted one to count.
 const maxDistance = 6
-
-func abs(x int) int { return max(x, -x) }
 
 // numTerms is the number of terms of the regression: 1, counts, products of two counts, presence of each application,
 // and presence of the store with each application.

@@ -53,20 +53,17 @@ func (c *Curve) at(x int) (alloc, frag float64, ok bool) {
 	return hundredths(sum.alloc / float64(sum.n)), hundredths(sum.frag / float64(sum.n)), true
 }
 
-func (c *Curve) alloc() []float64 { return c.points(func(a, _ float64) float64 { return a }) }
-func (c *Curve) frag() []float64  { return c.points(func(_, f float64) float64 { return f }) }
-
-// points returns a value for each percent; a percent without one has that of the percent before.
-func (c *Curve) points(value func(alloc, frag float64) float64) []float64 {
-	points := make([]float64, 0, len(c.bins))
-	last := 0.0
+// points returns the values of each percent; a percent without them has those of the percent before.
+func (c *Curve) points() (alloc, frag []float64) {
+	alloc, frag = make([]float64, len(c.bins)), make([]float64, len(c.bins))
 	for x := range c.bins {
-		if a, f, ok := c.at(x); ok {
-			last = value(a, f)
+		a, f, ok := c.at(x)
+		if !ok && x > 0 {
+			a, f = alloc[x-1], frag[x-1]
 		}
-		points = append(points, last)
+		alloc[x], frag[x] = a, f
 	}
-	return slices.Clip(points)
+	return alloc, frag
 }
 
 // hundredths rounds to two decimals.
@@ -97,7 +94,6 @@ func (c *Curve) Clone() *Curve { return &Curve{c.size, slices.Clone(c.bins)} }
 
 // Run returns the results of a policy from the curve and the final cluster.
 func (c *Curve) Run(b *Inventory) *Run {
-	return &Run{
-		Alloc: c.alloc(), Frag: c.frag(), MilliGPU: b.Used.MilliGPU, MilliCPU: b.Used.MilliCPU, MemoryMiB: b.Used.MemoryMiB,
-	}
+	alloc, frag := c.points()
+	return &Run{Alloc: alloc, Frag: frag, MilliGPU: b.Used.MilliGPU, MilliCPU: b.Used.MilliCPU, MemoryMiB: b.Used.MemoryMiB}
 }
