@@ -192,11 +192,12 @@ func (v *view) until(ctx context.Context, patience time.Duration, met func() (bo
 		if ok || err != nil {
 			return err
 		}
-		if n := v.differing(); n < fewest { // progress on a slow machine
+		n, down := v.state()
+		if n < fewest { // progress on a slow machine
 			fewest = n
 			timer.Reset(patience)
 		}
-		switch down := v.down(); {
+		switch {
 		case !down:
 			blind = nil
 		case blind == nil:
@@ -217,18 +218,11 @@ func (v *view) until(ctx context.Context, patience time.Duration, met func() (bo
 // unwatchedLimit is how long the watches may fail before a wait ends.
 const unwatchedLimit = 3 * time.Second
 
-// differing returns the number of objects that do not match their expected records.
-func (v *view) differing() int {
+// state returns the number of objects that differ from their predictions, and whether a watch fails.
+func (v *view) state() (differing int, down bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.differ)
-}
-
-// down reports whether a watch fails.
-func (v *view) down() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.failing) > 0
+	return len(v.differ), len(v.failing) > 0
 }
 
 // maxPrinted limits the objects that an error prints.

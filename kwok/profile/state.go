@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,8 +69,7 @@ func openState(path, setting string) (*state, error) {
 
 func (s *state) write(path string) error {
 	return models.WriteFileAtomic(path, func(w io.Writer) error {
-		enc := json.NewEncoder(w)
-		return enc.Encode(s)
+		return json.NewEncoder(w).Encode(s)
 	})
 }
 
@@ -89,10 +89,7 @@ func (s *state) profile() ([]throughput.Measurement, error) {
 	slices.SortFunc(sorted, func(x, y measurement) int {
 		a, _ := lra.StateOf(x.Counts) // openState has checked them
 		b, _ := lra.StateOf(y.Counts)
-		if a != b {
-			return int(a) - int(b)
-		}
-		return x.Try - y.Try
+		return cmp.Or(int(a)-int(b), x.Try-y.Try)
 	})
 	all := make([]throughput.Measurement, 0, len(sorted))
 	for _, m := range sorted {

@@ -132,6 +132,14 @@ func (p *player) wait(ctx context.Context, at time.Duration) error {
 	}
 }
 
+// count adds 1 to n if there is no error, and returns the error.
+func count(n *int, err error) error {
+	if err == nil {
+		*n++
+	}
+	return err
+}
+
 // do replays an event.
 func (p *player) do(ctx context.Context, e *clustertrace.Event) error {
 	switch e.Kind {
@@ -139,10 +147,7 @@ func (p *player) do(ctx context.Context, e *clustertrace.Event) error {
 		return p.class(ctx, e.Class)
 	case clustertrace.AddNode:
 		_, err := p.client.CoreV1().Nodes().Create(ctx, nodeObject(e.Info), metav1.CreateOptions{})
-		if err == nil {
-			p.report.Nodes++
-		}
-		return err
+		return count(&p.report.Nodes, err)
 	case clustertrace.UpdateNode:
 		return p.updateNode(ctx, e.Info)
 	case clustertrace.RemoveNode:
@@ -170,10 +175,7 @@ func (p *player) do(ctx context.Context, e *clustertrace.Event) error {
 // pod returns the namespace and the name of a pod.
 func (p *player) pod(i int32) (namespace, name string) {
 	pod := &p.trace.Pods[i]
-	if namespace = p.trace.Templates[pod.Template].Namespace; namespace == "" {
-		namespace = corev1.NamespaceDefault
-	}
-	return namespace, pod.Name
+	return cmp.Or(p.trace.Templates[pod.Template].Namespace, corev1.NamespaceDefault), pod.Name
 }
 
 // once creates an object unless it has created it before.
@@ -221,10 +223,8 @@ func (p *player) create(ctx context.Context, e *clustertrace.Event) error {
 			return err
 		}
 	}
-	if _, err = p.client.CoreV1().Pods(o.Namespace).Create(ctx, o, metav1.CreateOptions{}); err == nil {
-		p.report.Pods++
-	}
-	return err
+	_, err = p.client.CoreV1().Pods(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
+	return count(&p.report.Pods, err)
 }
 
 func (p *player) bind(ctx context.Context, e *clustertrace.Event) error {
@@ -237,11 +237,7 @@ func (p *player) bind(ctx context.Context, e *clustertrace.Event) error {
 		key, value := kubeyaml.DeviceAnnotation(&corev1.Pod{}, e.Devices)
 		b.Annotations = map[string]string{key: value}
 	}
-	err := p.client.CoreV1().Pods(namespace).Bind(ctx, b, metav1.CreateOptions{})
-	if err == nil {
-		p.report.Bound++
-	}
-	return err
+	return count(&p.report.Bound, p.client.CoreV1().Pods(namespace).Bind(ctx, b, metav1.CreateOptions{}))
 }
 
 // finish ends a pod. KWOK completes it; the phase of a failed pod is set once it runs.
@@ -249,21 +245,14 @@ func (p *player) finish(ctx context.Context, e *clustertrace.Event) error {
 	namespace, name := p.pod(e.Pod)
 	if e.Phase == clustertrace.Succeeded && p.trace.Pods[e.Pod].Bound != clustertrace.Never {
 		err := p.patch(ctx, namespace, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{stages.Duration: "0s"}}})
-		if err == nil {
-			p.report.Finished++
-		}
-		return err
+		return count(&p.report.Finished, err)
 	}
 	if p.trace.Pods[e.Pod].Bound != clustertrace.Never {
 		if err := p.running(ctx, namespace, name); err != nil {
 			return err
 		}
 	}
-	err := p.patch(ctx, namespace, name, map[string]any{"status": map[string]any{"phase": e.Phase}}, "status")
-	if err == nil {
-		p.report.Finished++
-	}
-	return err
+	return count(&p.report.Finished, p.patch(ctx, namespace, name, map[string]any{"status": map[string]any{"phase": e.Phase}}, "status"))
 }
 
 // running waits until KWOK has started a pod. Otherwise KWOK would overwrite the pod's final phase.
@@ -287,11 +276,7 @@ func (p *player) delete(ctx context.Context, e *clustertrace.Event) error {
 	}
 	namespace, name := p.pod(e.Pod)
 	now := int64(0)
-	err := p.client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-	if err == nil {
-		p.report.Deleted++
-	}
-	return err
+	return count(&p.report.Deleted, p.client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 }
 
 // sweep deletes finished pods.

@@ -82,11 +82,10 @@ func (r *Recommender) restore(ctx context.Context, a *Autoscaler, container stri
 	if err := json.Unmarshal(text, &c); err != nil {
 		return fmt.Errorf("checkpoint %s: %w", name, err)
 	}
-	if err := live.Restore(&c.Status); errors.Is(err, recommender.ErrCheckpoint) {
+	err = live.Restore(&c.Status)
+	if errors.Is(err, recommender.ErrCheckpoint) {
 		r.log.Warn("checkpoint ignored", "name", name, "err", err)
 		return nil
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }

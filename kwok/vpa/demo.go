@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,12 +204,7 @@ func (d *demo) settled(ctx context.Context) ([]corev1.Pod, error) {
 			}
 		}
 		if ready == d.Replicas && len(list.Items) == d.Replicas {
-			slices.SortFunc(list.Items, func(a, b corev1.Pod) int {
-				if a.Name < b.Name {
-					return -1
-				}
-				return 1
-			})
+			slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 			return list.Items, nil
 		}
 		select {
