@@ -60,6 +60,19 @@ type VecResetOptions struct {
 	Mask    []bool         // Gymnasium's reset_mask: the environments to reset; nil resets all
 }
 
+// Check returns an error unless o fits n environments.
+func (o *VecResetOptions) Check(n int) error {
+	switch {
+	case o.Seeds != nil && len(o.Seeds) != n:
+		return fmt.Errorf("%w: %d seeds for %d environments", ErrInvalidOption, len(o.Seeds), n)
+	case o.Seeds != nil && o.Seed != nil:
+		return fmt.Errorf("%w: both a seed and a list of seeds", ErrInvalidOption)
+	case o.Mask != nil && len(o.Mask) != n:
+		return fmt.Errorf("%w: a reset mask of length %d for %d environments", ErrInvalidOption, len(o.Mask), n)
+	}
+	return nil
+}
+
 // Batch holds one row for each of n environments. It belongs to the VecEnv and is overwritten
 // by its next Reset or Step.
 type Batch struct {

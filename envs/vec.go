@@ -198,16 +198,11 @@ func (v *Vec) Env(i int) *Env { return v.envs[i] }
 
 // Reset implements [VecEnv].
 func (v *Vec) Reset(ctx context.Context, opts VecResetOptions) (*Batch, error) {
-	n := len(v.envs)
-	switch {
-	case v.closed:
+	if v.closed {
 		return nil, ErrClosed
-	case opts.Seeds != nil && len(opts.Seeds) != n:
-		return nil, fmt.Errorf("%w: %d seeds for %d environments", ErrInvalidOption, len(opts.Seeds), n)
-	case opts.Seeds != nil && opts.Seed != nil:
-		return nil, fmt.Errorf("%w: both a seed and a list of seeds", ErrInvalidOption)
-	case opts.Mask != nil && len(opts.Mask) != n:
-		return nil, fmt.Errorf("%w: a reset mask of length %d for %d environments", ErrInvalidOption, len(opts.Mask), n)
+	}
+	if err := opts.Check(len(v.envs)); err != nil {
+		return nil, err
 	}
 	v.job = job{ctx: ctx, reset: opts}
 	return v.run()

@@ -16,10 +16,7 @@ import (
 // After a lost connection the client resumes the session. After Send, it cannot rebuild the environments at a restarted
 // server until the next Reset of all environments with seeds.
 func (v *VecEnv) Send(ctx context.Context, rows []int, actions []float32) error {
-	if v.closed {
-		return envs.ErrClosed
-	}
-	if err := v.needs(wire.CapAsync); err != nil {
+	if err := v.can(wire.CapAsync); err != nil {
 		return err
 	}
 	k := v.layout.ActSize
@@ -46,16 +43,11 @@ func (v *VecEnv) Send(ctx context.Context, rows []int, actions []float32) error 
 // most most of these steps in ascending order, and a Batch with a row for each, which the next Recv overwrites. If an
 // environment fails, Recv returns its error, and all environments must be reset. If ctx ends, no step is lost.
 func (v *VecEnv) Recv(ctx context.Context, least, most int) ([]int, *envs.Batch, error) {
-	if v.closed {
-		return nil, nil, envs.ErrClosed
-	}
-	if err := v.needs(wire.CapAsync); err != nil {
+	if err := v.can(wire.CapAsync); err != nil {
 		return nil, nil, err
 	}
-	if err := v.request(ctx, &wire.RecvRequest{T: wire.TypeRecv, ID: v.nextID(), EID: v.eid, Min: least, Max: most}); err != nil {
-		return nil, nil, err
-	}
-	if err := v.receive(ctx, wire.TypeRecv+wire.OK); err != nil {
+	req := &wire.RecvRequest{T: wire.TypeRecv, ID: v.nextID(), EID: v.eid, Min: least, Max: most}
+	if err := v.call(ctx, wire.TypeRecv+wire.OK, req, nil); err != nil {
 		return nil, nil, err
 	}
 	rows, err := wire.RecvRows(&v.frame, v.layout.N)

@@ -264,8 +264,11 @@ func (v *VecEnv) checkPartial(err error) error {
 	return err
 }
 
-// protocolError ends the session after a reply that violates the protocol.
+// protocolError ends the session after a reply that violates the protocol, if err is not nil.
 func (v *VecEnv) protocolError(err error) error {
+	if err == nil {
+		return nil
+	}
 	v.broken = fmt.Errorf("%w: a reply that cannot be read: %w", ErrConnection, err)
 	return v.broken
 }
@@ -289,18 +292,10 @@ func (v *VecEnv) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Ba
 }
 
 func (v *VecEnv) checkReset(opts *envs.VecResetOptions) error {
-	n := v.layout.N
-	switch {
-	case v.closed:
+	if v.closed {
 		return envs.ErrClosed
-	case opts.Seeds != nil && len(opts.Seeds) != n:
-		return fmt.Errorf("%w: %d seeds for %d environments", envs.ErrInvalidOption, len(opts.Seeds), n)
-	case opts.Seeds != nil && opts.Seed != nil:
-		return fmt.Errorf("%w: both a seed and a list of seeds", envs.ErrInvalidOption)
-	case opts.Mask != nil && len(opts.Mask) != n:
-		return fmt.Errorf("%w: a reset mask of length %d for %d environments", envs.ErrInvalidOption, len(opts.Mask), n)
 	}
-	return nil
+	return opts.Check(v.layout.N)
 }
 
 func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) error {

@@ -134,20 +134,16 @@ func (j *Joined) Step(ctx context.Context, actions []float32) (*envs.Batch, erro
 			return nil, err
 		}
 	}
-	err := j.all(
+	return j.all(
 		func(i int, p *VecEnv) (bool, error) {
 			return true, p.sendStep(ctx, actions[j.first[i]*k:j.first[i+1]*k])
 		},
 		func(_ int, p *VecEnv) error { return p.receiveStep(ctx) })
-	if err != nil {
-		return nil, err
-	}
-	return j.batch, nil
 }
 
 // all sends on every part and then receives on those that sent something, even after an error, so that no reply stays
-// unread. Parts receive concurrently, each into its own rows.
-func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i int, p *VecEnv) error) error {
+// unread. Parts receive concurrently, each into its own rows of the batch that all returns.
+func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i int, p *VecEnv) error) (*envs.Batch, error) {
 	errs, sent := make([]error, 2*len(j.parts)), make([]bool, len(j.parts))
 	for i, p := range j.parts {
 		ok, err := send(i, p)
@@ -164,7 +160,10 @@ func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i i
 	}
 	get(0) // a single server needs no goroutine
 	replies.Wait()
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return j.batch, nil
 }
 
 // Reset implements [envs.VecEnv].
@@ -183,7 +182,7 @@ func (j *Joined) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Ba
 			return nil, err
 		}
 	}
-	err := j.all(
+	return j.all(
 		func(i int, p *VecEnv) (bool, error) {
 			if selectsNone(split[i].Mask) {
 				p.rows.keep(p.batch)
@@ -192,10 +191,6 @@ func (j *Joined) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Ba
 			return true, p.sendReset(ctx, &split[i])
 		},
 		func(i int, p *VecEnv) error { return p.receiveReset(ctx, &split[i]) })
-	if err != nil {
-		return nil, err
-	}
-	return j.batch, nil
 }
 
 func selectsNone(mask []bool) bool { return mask != nil && !slices.Contains(mask, true) }

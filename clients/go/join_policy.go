@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/server/wire"
 )
 
 // A JoinedBaseline plays a baseline, or random permitted actions, at the servers of a [Joined].
@@ -35,14 +36,15 @@ func (b *JoinedBaseline) Act(ctx context.Context, actions []float32) error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	return j.all(
+	_, err := j.all(
 		func(i int, _ *VecEnv) (bool, error) { return true, b.parts[i].send(ctx) },
 		func(i int, _ *VecEnv) error { return b.parts[i].receive(ctx, rows(i)) })
+	return err
 }
 
 func (b *JoinedBaseline) check() error {
 	for _, p := range b.parts {
-		if err := p.check(); err != nil {
+		if err := p.v.can(wire.CapBaseline); err != nil {
 			return err
 		}
 	}
@@ -60,11 +62,7 @@ func (b *JoinedBaseline) Step(ctx context.Context) (*envs.Batch, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	err := b.j.all(
+	return b.j.all(
 		func(i int, _ *VecEnv) (bool, error) { return true, b.parts[i].sendStep(ctx) },
 		func(i int, _ *VecEnv) error { return b.parts[i].receiveStep(ctx) })
-	if err != nil {
-		return nil, err
-	}
-	return b.j.batch, nil
 }

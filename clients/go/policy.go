@@ -29,7 +29,7 @@ func (v *VecEnv) Baseline(name string, seed uint64) *Baseline {
 // [Baseline.Decides] reports them. It does not change the environments, and returns the same
 // actions until they step. Errors are those of [envs.Policies.Act], and [ErrUnsupported].
 func (b *Baseline) Act(ctx context.Context, actions []float32) error {
-	if err := b.check(); err != nil {
+	if err := b.v.can(wire.CapBaseline); err != nil {
 		return err
 	}
 	if err := b.v.checkSize(len(actions), b.v.layout.N); err != nil {
@@ -39,14 +39,6 @@ func (b *Baseline) Act(ctx context.Context, actions []float32) error {
 		return err
 	}
 	return b.receive(ctx, actions)
-}
-
-// check rejects requests that cannot be sent.
-func (b *Baseline) check() error {
-	if b.v.closed {
-		return envs.ErrClosed
-	}
-	return b.v.needs(wire.CapBaseline)
 }
 
 // checkSize rejects a length of actions that is wrong for n environments.
@@ -68,10 +60,7 @@ func (b *Baseline) receive(ctx context.Context, actions []float32) error {
 		return err
 	}
 	b.stepped()
-	if err := v.layout.DecodePolicy(&v.frame, actions, b.none); err != nil {
-		return v.protocolError(err)
-	}
-	return nil
+	return v.protocolError(v.layout.DecodePolicy(&v.frame, actions, b.none))
 }
 
 // Decides reports whether the last Act gave an action for environment i.
@@ -80,7 +69,7 @@ func (b *Baseline) Decides(i int) bool { return !b.none[i] }
 // Step takes the baseline's step in every environment at the server, including plans. Errors are
 // those of Act and of [VecEnv.Step].
 func (b *Baseline) Step(ctx context.Context) (*envs.Batch, error) {
-	if err := b.check(); err != nil {
+	if err := b.v.can(wire.CapBaseline); err != nil {
 		return nil, err
 	}
 	if err := b.sendStep(ctx); err != nil {
@@ -124,10 +113,7 @@ type RolloutOptions struct {
 // act.
 func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batch, *wire.Rollout, error) {
 	v := b.v
-	if v.closed {
-		return nil, nil, envs.ErrClosed
-	}
-	if err := v.needs(wire.CapRollout); err != nil {
+	if err := v.can(wire.CapRollout); err != nil {
 		return nil, nil, err
 	}
 	req := &wire.RolloutRequest{
@@ -144,6 +130,14 @@ func (b *Baseline) Rollout(ctx context.Context, opts RolloutOptions) (*envs.Batc
 	}
 	v.rows.rolledOut(v.batch, v.mode)
 	return v.batch, out, nil
+}
+
+// can returns an error if v is closed or the server lacks an optional part of the protocol.
+func (v *VecEnv) can(part string) error {
+	if v.closed {
+		return envs.ErrClosed
+	}
+	return v.needs(part)
 }
 
 // needs returns an error if the server lacks an optional part of the protocol.

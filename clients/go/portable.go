@@ -172,8 +172,5 @@ func (v *VecEnv) load(ctx context.Context, state []byte) error {
 		v.journal.partial = true
 		return err
 	}
-	if err := v.layout.DecodeState(&v.frame, (*wire.Rows)(v.batch)); err != nil {
-		return v.protocolError(err)
-	}
-	return nil
+	return v.protocolError(v.layout.DecodeState(&v.frame, (*wire.Rows)(v.batch)))
 }

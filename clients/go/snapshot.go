@@ -25,7 +25,7 @@ func (r *rows) clone() rows {
 // environments cannot be copied, [ErrBusy] if the server permits no more snapshots, or
 // [ErrUnsupported].
 func (v *VecEnv) Snapshot(ctx context.Context) (*Snapshot, error) {
-	if err := v.copies(); err != nil {
+	if err := v.can(wire.CapSnapshot); err != nil {
 		return nil, err
 	}
 	var reply wire.SnapshotReply
@@ -34,13 +34,6 @@ func (v *VecEnv) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, err
 	}
 	return &Snapshot{v, reply.Snap, v.rows.clone()}, nil
-}
-
-func (v *VecEnv) copies() error {
-	if v.closed {
-		return envs.ErrClosed
-	}
-	return v.needs(wire.CapSnapshot)
 }
 
 // Restore restores the state of the snapshot, and returns the batch without final observations.
@@ -57,7 +50,7 @@ func (s *Snapshot) Restore(ctx context.Context) (*envs.Batch, error) {
 // Forget frees the snapshot, which cannot be restored afterwards.
 func (s *Snapshot) Forget(ctx context.Context) error {
 	v := s.v
-	if err := v.copies(); err != nil {
+	if err := v.can(wire.CapSnapshot); err != nil {
 		return err
 	}
 	return v.call(ctx, wire.TypeForget+wire.OK, &wire.SnapRequest{T: wire.TypeForget, ID: v.nextID(), EID: v.eid, Snap: s.id}, nil)
@@ -83,15 +76,12 @@ func (v *VecEnv) Fork(ctx context.Context, from int, to []int) (*envs.Batch, err
 
 // state sends a request whose reply is the batch of the environments.
 func (v *VecEnv) state(ctx context.Context, kind string, request any) error {
-	if err := v.copies(); err != nil {
+	if err := v.can(wire.CapSnapshot); err != nil {
 		return err
 	}
 	v.nextID()
 	if err := v.call(ctx, kind+wire.OK, request, nil); err != nil {
 		return err
 	}
-	if err := v.layout.DecodeState(&v.frame, (*wire.Rows)(v.batch)); err != nil {
-		return v.protocolError(err)
-	}
-	return nil
+	return v.protocolError(v.layout.DecodeState(&v.frame, (*wire.Rows)(v.batch)))
 }

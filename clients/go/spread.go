@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,15 +195,7 @@ func apportion(n int, weights []float64) []int {
 		remainders[k] = exact - float64(sizes[k])
 		left -= sizes[k]
 	}
-	slices.SortStableFunc(rest, func(a, b int) int {
-		switch {
-		case remainders[a] > remainders[b]:
-			return -1
-		case remainders[a] < remainders[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(rest, func(a, b int) int { return cmp.Compare(remainders[b], remainders[a]) })
 	for i := range left {
 		sizes[rest[i%len(rest)]]++
 	}
