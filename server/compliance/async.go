@@ -46,15 +46,14 @@ func (s *suite) checkAsync(t *testing.T) {
 	p.refused(ask("send", message{"a": int64s(0, 0, 0)}), p.id, wire.ResetNeeded)
 	q, qid := s.make(t, n, "SAME_STEP", limit)
 	p.want(ask("reset", message{"seed": 4}), "reset.ok")
-	q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 4}), "reset.ok")
+	q.do(message{"t": "reset", "eid": qid, "seed": 4})
 	p.refused(ask("recv", message{}), p.id, wire.NotSent)
 	p.refused(ask("send", message{"idx": []int{0, n}, "a": int64s(0, 0)}), p.id, wire.BadField)
 	p.refused(ask("send", message{"idx": []int{0, 1}, "a": int64s(0)}), p.id, wire.InvalidAction)
 	p.refused(ask("send", message{"idx": []int{1, 1}, "a": int64s(0, 0)}), p.id, wire.Pending)
 	var got, want [n][]string
 	for range steps {
-		reply := q.ask(message{"t": "step", "eid": qid, "a": int64s(0, 0, 0)})
-		q.want(reply, "step.ok")
+		reply := q.do(message{"t": "step", "eid": qid, "a": int64s(0, 0, 0)})
 		for i := range n {
 			want[i] = append(want[i], rowText(reply, i, n))
 		}
@@ -64,8 +63,7 @@ func (s *suite) checkAsync(t *testing.T) {
 	p.refused(ask("reset", message{}), p.id, wire.Pending)
 	p.refused(ask("recv", message{"min": 2, "max": 1}), p.id, wire.BadField)
 	for pending := n; pending > 0; {
-		reply := ask("recv", message{"max": 2})
-		p.want(reply, "recv.ok")
+		reply := p.want(ask("recv", message{"max": 2}), "recv.ok")
 		idx, _ := reply["idx"].(array)
 		if k := len(idx.data); k < 1 || k > 2 || !slices.IsSorted(idx.data) {
 			t.Fatalf("recv of at most 2 rows: %v", reply)
@@ -97,8 +95,7 @@ func (s *suite) checkEnvError(t *testing.T) {
 	if !ok {
 		return
 	}
-	isolated := p.ask(message{"t": "make", "env": s.opts.Env, "n": 2, "autoreset": "SAME_STEP", "max_episode_steps": limit, "env_error": true})
-	p.want(isolated, "make.ok")
+	isolated := p.do(message{"t": "make", "env": s.opts.Env, "n": 2, "autoreset": "SAME_STEP", "max_episode_steps": limit, "env_error": true})
 	for step := range 2 * limit {
 		var replies [2]message
 		for k, eid := range []uint64{eidOf(made), eidOf(isolated)} {
@@ -127,7 +124,7 @@ func (s *suite) checkObsKeys(t *testing.T) {
 	p.refused(make([]string{"no such part"}), p.id, wire.InvalidOption)
 	whole, _ := made["obs_space"].(message)
 	keys, _ := whole["keys"].([]any)
-	p.want(p.ask(message{"t": "reset", "eid": eidOf(made), "seed": 8}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eidOf(made), "seed": 8})
 	all := p.ask(message{"t": "step", "eid": eidOf(made), "a": int64s(0, 0)})
 	for i, key := range keys {
 		reply := make([]any{key})
@@ -136,11 +133,11 @@ func (s *suite) checkObsKeys(t *testing.T) {
 		if g, w := fmt.Sprint(space["keys"], space["parts"]), fmt.Sprint([]any{key}, []any{whole["parts"].([]any)[i]}); g != w {
 			t.Errorf("obs_keys [%v]: the space\n%s\nwant\n%s", key, g, w)
 		}
-		p.want(p.ask(message{"t": "reset", "eid": eidOf(reply), "seed": 8}), "reset.ok")
+		p.do(message{"t": "reset", "eid": eidOf(reply), "seed": 8})
 		got := p.ask(message{"t": "step", "eid": eidOf(reply), "a": int64s(0, 0)})
 		if g, w := fmt.Sprint(got["obs"]), fmt.Sprint(message{key.(string): all["obs"].(message)[key.(string)]}); g != w {
 			t.Errorf("obs_keys [%v]: %s, want %s", key, g, w)
 		}
-		p.want(p.ask(message{"t": "close", "eid": eidOf(reply)}), "close.ok")
+		p.do(message{"t": "close", "eid": eidOf(reply)})
 	}
 }

@@ -14,7 +14,7 @@ func (s *suite) checkCancel(t *testing.T) {
 		return
 	}
 	eid := eidOf(made)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 1})
 	long := p.send(message{"t": "rollout", "eid": eid, "name": "random", "steps": 50})
 	reset := p.send(message{"t": "reset", "eid": eid, "seed": 2})
 	cancelReset := p.send(message{"t": "cancel", "of": reset})
@@ -37,7 +37,7 @@ func (s *suite) checkCancel(t *testing.T) {
 	if replies[none]["t"] != "cancel.ok" || replies[none]["found"] != false {
 		t.Errorf("cancel of no request: %v, want found false", replies[none])
 	}
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 3}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 3})
 }
 
 // checkDeadline queues resets behind longer and longer rollouts until their deadline passes.
@@ -47,7 +47,7 @@ func (s *suite) checkDeadline(t *testing.T) {
 		return
 	}
 	eid := eidOf(made)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 1})
 	for steps, passed := 16, false; !passed; steps *= 2 {
 		if steps > 10000 {
 			t.Fatalf("a reset with a deadline of 1 ms behind a rollout of %d steps is answered ok", steps/2)
@@ -60,5 +60,5 @@ func (s *suite) checkDeadline(t *testing.T) {
 			p.refused(reply, late, wire.Deadline)
 		}
 	}
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 2, "dl": 60000}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 2, "dl": 60000})
 }

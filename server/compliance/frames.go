@@ -45,8 +45,7 @@ func (s *suite) checkHandshake(t *testing.T) {
 		}
 	}
 	s.checkVersion10(t)
-	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}, "client": "compliance", "caps": []string{"none"}, "unknown": message{"x": 1}})
-	p.want(welcome, "welcome")
+	welcome := p.do(message{"t": "hello", "ver": []int{1, 999}, "client": "compliance", "caps": []string{"none"}, "unknown": message{"x": 1}})
 	limits, _ := welcome["limits"].(message)
 	for _, key := range []string{"msg_in", "msg_out", "envs_make", "envs_session", "envs_server", "sessions", "inflight", "depth", "map_keys", "ndim", "idle_ms", "handshake_ms"} {
 		if _, ok := limits[key].(float64); !ok {
@@ -134,7 +133,7 @@ func (s *suite) checkMalformed(t *testing.T) {
 	p.sendRaw(append(pack(t, message{"t": "ping", "id": p.id + 1}), 0xc0))
 	p.id++
 	p.refused(p.receive(), p.id, wire.Malformed)
-	p.want(p.ask(message{"t": "ping", "m": nested(10)}), "ping.ok")
+	p.do(message{"t": "ping", "m": nested(10)})
 	p.alive()
 }
 
@@ -154,7 +153,7 @@ func (s *suite) checkTruncated(t *testing.T) {
 
 func (s *suite) checkBadArrays(t *testing.T) {
 	p, eid := s.make(t, 2, "NEXT_STEP", 0)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 1})
 	for name, tc := range map[string]struct {
 		a      any
 		reason wire.Reason
@@ -175,7 +174,7 @@ func (s *suite) checkBadArrays(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, reply, tc.reason)
 		}
 	}
-	p.want(p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0)}), "step.ok")
+	p.do(message{"t": "step", "eid": eid, "a": int64s(0, 0)})
 }
 
 func (s *suite) checkText(t *testing.T) {
@@ -189,8 +188,7 @@ func (s *suite) checkText(t *testing.T) {
 
 func (s *suite) checkOversize(t *testing.T) {
 	p := s.dial(t)
-	welcome := p.ask(message{"t": "hello", "ver": []int{1, 0}})
-	p.want(welcome, "welcome")
+	welcome := p.do(message{"t": "hello", "ver": []int{1, 0}})
 	limit := int(welcome["limits"].(message)["msg_in"].(float64))
 	m := message{"t": "ping", "ts": ""}
 	m["ts"] = strings.Repeat("x", limit-len(pack(t, m))-40)

@@ -20,10 +20,9 @@ func (s *suite) checkZstd(t *testing.T) {
 	}
 	packed := func(m message) []byte { return enc.EncodeAll(pack(t, m), nil) }
 	plain := s.dial(t)
-	plain.want(plain.ask(message{"t": "hello", "ver": []int{1, 999}}), "welcome")
+	plain.do(message{"t": "hello", "ver": []int{1, 999}})
 	p := s.dial(t)
-	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}, "caps": []string{wire.CapZstd}})
-	p.want(welcome, "welcome")
+	welcome := p.do(message{"t": "hello", "ver": []int{1, 999}, "caps": []string{wire.CapZstd}})
 	if caps, _ := welcome["caps"].([]any); !slices.Contains(caps, any(wire.CapZstd)) {
 		t.Logf("the server has the parts %v, and so no %s", caps, wire.CapZstd)
 		return
@@ -31,7 +30,7 @@ func (s *suite) checkZstd(t *testing.T) {
 	const n = 64
 	for _, q := range []*peer{plain, p} {
 		eid := eidOf(q.make(s.opts.Env, n, "SAME_STEP", limit))
-		q.want(q.ask(message{"t": "reset", "eid": eid, "seed": 8}), "reset.ok")
+		q.do(message{"t": "reset", "eid": eid, "seed": 8})
 	}
 	actions := make([]int64, n)
 	for range 2 * limit {
@@ -70,7 +69,7 @@ func (s *suite) checkZstd(t *testing.T) {
 	p.closed(websocket.CloseMessageTooBig)
 
 	old := s.dial(t) // a session without the part receives no compressed frames, and may not send any
-	old.want(old.ask(message{"t": "hello", "ver": []int{1, 5}, "caps": []string{wire.CapZstd}}), "welcome")
+	old.do(message{"t": "hello", "ver": []int{1, 5}, "caps": []string{wire.CapZstd}})
 	old.sendRaw(packed(message{"t": "ping", "id": old.id + 1}))
 	if reply := old.receive(); reply["reason"] != string(wire.Malformed) {
 		t.Errorf("a compressed frame in a session of 1.5: %v, want err %s", reply, wire.Malformed)

@@ -76,7 +76,7 @@ func (s *suite) dial(t *testing.T) *peer {
 func (s *suite) open(t *testing.T) *peer {
 	t.Helper()
 	p := s.dial(t)
-	p.want(p.ask(message{"t": "hello", "ver": []int{1, 0}}), "welcome")
+	p.do(message{"t": "hello", "ver": []int{1, 0}})
 	return p
 }
 
@@ -92,8 +92,7 @@ func (s *suite) make(t *testing.T, n int, autoreset string, limit int) (*peer, u
 func (s *suite) with(t *testing.T, part string, n int, autoreset string) (p *peer, made message, ok bool) {
 	t.Helper()
 	p = s.dial(t)
-	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}})
-	p.want(welcome, "welcome")
+	welcome := p.do(message{"t": "hello", "ver": []int{1, 999}})
 	caps, _ := welcome["caps"].([]any)
 	if slices.Contains(caps, any(part)) {
 		return p, p.make(s.opts.Env, n, autoreset, limit), true
@@ -108,8 +107,7 @@ func eidOf(made message) uint64 { return uint64(made["eid"].(float64)) }
 // make makes a vector and returns the reply.
 func (p *peer) make(env string, n int, autoreset string, limit int) message {
 	p.t.Helper()
-	made := p.ask(message{"t": "make", "env": env, "n": n, "autoreset": autoreset, "max_episode_steps": limit})
-	p.want(made, "make.ok")
+	made := p.do(message{"t": "make", "env": env, "n": n, "autoreset": autoreset, "max_episode_steps": limit})
 	if _, ok := made["eid"].(float64); !ok {
 		p.t.Fatalf("make.ok without an eid: %v", made)
 	}
@@ -187,12 +185,22 @@ func (p *peer) ask(m message) message {
 	return reply
 }
 
-// want checks the kind of a reply.
-func (p *peer) want(reply message, kind string) {
+// want returns a reply, which must be of the given kind.
+func (p *peer) want(reply message, kind string) message {
 	p.t.Helper()
 	if reply["t"] != kind {
 		p.t.Fatalf("the reply is %v, want %s", reply, kind)
 	}
+	return reply
+}
+
+// do is ask for a request that must be granted.
+func (p *peer) do(m message) message {
+	p.t.Helper()
+	if m["t"] == wire.TypeHello {
+		return p.want(p.ask(m), wire.TypeWelcome)
+	}
+	return p.want(p.ask(m), m["t"].(string)+wire.OK)
 }
 
 // refused checks that a reply is an error with the given reason, its code and the id.
@@ -209,7 +217,7 @@ func (p *peer) refused(reply message, id uint64, reason wire.Reason) {
 // alive checks that the session still answers.
 func (p *peer) alive() {
 	p.t.Helper()
-	p.want(p.ask(message{"t": "ping"}), "ping.ok")
+	p.do(message{"t": "ping"})
 }
 
 // closed checks that the server closes the connection with a code.

@@ -12,8 +12,7 @@ import (
 // later versions.
 func (s *suite) checkVersion10(t *testing.T) {
 	p := s.dial(t)
-	welcome := p.ask(message{"t": "hello", "ver": []int{1, 0}})
-	p.want(welcome, "welcome")
+	welcome := p.do(message{"t": "hello", "ver": []int{1, 0}})
 	if ver := fmt.Sprint(welcome["ver"]); ver != "[1 0]" {
 		t.Errorf("welcome.ver is %v for a client of 1.0, want [1 0]", ver)
 	}
@@ -21,22 +20,21 @@ func (s *suite) checkVersion10(t *testing.T) {
 		t.Errorf("welcome.caps is %v for a client of 1.0, want []", welcome["caps"])
 	}
 	eid := eidOf(p.make(s.opts.Env, 1, "NEXT_STEP", 0))
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
-	p.want(p.ask(message{"t": "step", "eid": eid, "a": int64s(0), "policy": "unknown then"}), "step.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 1})
+	p.do(message{"t": "step", "eid": eid, "a": int64s(0), "policy": "unknown then"})
 }
 
 // checkVersion11 checks a session of version 1.1, which had another form of policy: the server does
 // not offer that part, and rejects its requests.
 func (s *suite) checkVersion11(t *testing.T) {
 	p := s.dial(t)
-	welcome := p.ask(message{"t": "hello", "ver": []int{1, 1}})
-	p.want(welcome, "welcome")
+	welcome := p.do(message{"t": "hello", "ver": []int{1, 1}})
 	caps, _ := welcome["caps"].([]any)
 	if ver := fmt.Sprint(welcome["ver"]); ver != "[1 1]" || slices.Contains(caps, any("policy")) || slices.Contains(caps, any(wire.CapBaseline)) {
 		t.Errorf("welcome of version %v with the parts %v for a client of 1.1, want [1 1] without policy and baseline", ver, caps)
 	}
 	eid := eidOf(p.make(s.opts.Env, 1, "NEXT_STEP", 0))
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 1})
 	p.refused(p.ask(message{"t": "policy", "eid": eid, "name": "random"}), p.id, wire.IsReserved)
 	p.refused(p.ask(message{"t": "step", "eid": eid, "a": int64s(0), "policy": "random"}), p.id, wire.IsReserved)
 }
@@ -66,7 +64,7 @@ func (s *suite) checkPolicy(t *testing.T) {
 	eid := eidOf(made)
 	ask := func(name any) message { return p.ask(message{"t": "policy", "eid": eid, "name": name}) }
 	p.refused(ask("random"), p.id, wire.ResetNeeded)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 5})
 	p.refused(ask("no such baseline"), p.id, wire.UnknownBaseline)
 	p.refused(ask(nil), p.id, wire.BadField)
 	p.refused(ask(3), p.id, wire.BadField)
@@ -76,7 +74,7 @@ func (s *suite) checkPolicy(t *testing.T) {
 	p.refused(p.ask(message{"t": "step", "eid": eid, "policy": 3}), p.id, wire.BadField)
 
 	q, qid := s.make(t, 2, "NEXT_STEP", limit)
-	q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 5}), "reset.ok")
+	q.do(message{"t": "reset", "eid": qid, "seed": 5})
 	names := baselines(made)
 	for range 2 * limit {
 		for _, name := range names {
@@ -90,8 +88,7 @@ func (s *suite) checkPolicy(t *testing.T) {
 				t.Fatalf("policy %s: %v, want two actions", name, advice)
 			}
 		}
-		got := p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0)})
-		p.want(got, "step.ok")
+		got := p.do(message{"t": "step", "eid": eid, "a": int64s(0, 0)})
 		sameBatch(t, got, q.ask(message{"t": "step", "eid": qid, "a": int64s(0, 0)}))
 	}
 	for _, name := range names {
@@ -103,7 +100,7 @@ func (s *suite) checkPolicy(t *testing.T) {
 // step.
 func (s *suite) stepBy(t *testing.T, p *peer, eid uint64, name string) {
 	t.Helper()
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 5})
 	ended := make([]bool, 2)
 	for step := range limit + 2 {
 		if step%2 == 0 {

@@ -11,8 +11,7 @@ import (
 // takes no resources, and closing or forgetting frees them.
 func (s *suite) checkResources(t *testing.T) {
 	p := s.dial(t)
-	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}})
-	p.want(welcome, "welcome")
+	welcome := p.do(message{"t": "hello", "ver": []int{1, 999}})
 	limit := func(name string) int {
 		limits, _ := welcome["limits"].(message)
 		n, _ := limits[name].(float64)
@@ -41,9 +40,8 @@ func (s *suite) checkResources(t *testing.T) {
 	if held == most {
 		p.refused(ask(1), p.id, wire.TooManyEnvs)
 	}
-	p.want(p.ask(message{"t": "close", "eid": last}), "close.ok")
-	again := ask(1)
-	p.want(again, "make.ok")
+	p.do(message{"t": "close", "eid": last})
+	again := p.want(ask(1), "make.ok")
 	if caps, _ := welcome["caps"].([]any); slices.Contains(caps, any(wire.CapSnapshot)) {
 		checkSnapshots(t, p, again, limit("snapshots"))
 	}
@@ -56,7 +54,7 @@ func checkSnapshots(t *testing.T, p *peer, made message, most int) {
 		return
 	}
 	eid := eidOf(made)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 1})
 	take := func() message { return p.ask(message{"t": "snapshot", "eid": eid}) }
 	var snap any
 	taken := 0
@@ -71,7 +69,7 @@ func checkSnapshots(t *testing.T, p *peer, made message, most int) {
 		p.want(reply, "snapshot.ok")
 		snap = reply["snap"]
 	}
-	p.want(p.ask(message{"t": "forget", "eid": eid, "snap": uint64(snap.(float64))}), "forget.ok")
+	p.do(message{"t": "forget", "eid": eid, "snap": uint64(snap.(float64))})
 	p.want(take(), "snapshot.ok")
 	t.Logf("%d snapshots of at most %d", taken, most)
 }

@@ -12,8 +12,7 @@ import (
 // taken twice, and the missed reply arrives.
 func (s *suite) checkResume(t *testing.T) {
 	p := s.dial(t)
-	welcome := p.ask(message{"t": "hello", "ver": []int{1, 999}, "caps": []string{wire.CapResume}})
-	p.want(welcome, "welcome")
+	welcome := p.do(message{"t": "hello", "ver": []int{1, 999}, "caps": []string{wire.CapResume}})
 	if caps, _ := welcome["caps"].([]any); !slices.Contains(caps, any(wire.CapResume)) {
 		t.Logf("the server has the parts %v, and so no %s", caps, wire.CapResume)
 		return
@@ -23,11 +22,11 @@ func (s *suite) checkResume(t *testing.T) {
 	step := message{"t": "step", "eid": eid, "a": int64s(0, 0)}
 	var want []string // of an uninterrupted session
 	whole, made := s.make(t, 2, "SAME_STEP", limit)
-	whole.want(whole.ask(message{"t": "reset", "eid": made, "seed": 4}), "reset.ok")
+	whole.do(message{"t": "reset", "eid": made, "seed": 4})
 	for range 4 {
 		want = append(want, fmt.Sprint(whole.ask(message{"t": "step", "eid": made, "a": int64s(0, 0)})["obs"]))
 	}
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 4}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 4})
 	resume := func(last uint64, token any) (*peer, message) {
 		t.Helper()
 		q := s.dial(t)
@@ -79,9 +78,9 @@ func (s *suite) checkResume(t *testing.T) {
 	same(q.ask(step), 3)
 
 	// Without vectors there is nothing to resume.
-	q.want(q.ask(message{"t": "close", "eid": eid}), "close.ok")
+	q.do(message{"t": "close", "eid": eid})
 	_ = q.conn.NetConn().Close()
 	q, reply = resume(q.id, token)
 	q.refused(reply, q.id, wire.UnknownSession)
-	q.want(q.ask(message{"t": "hello", "ver": []int{1, 0}}), "welcome")
+	q.do(message{"t": "hello", "ver": []int{1, 0}})
 }

@@ -23,7 +23,7 @@ func (s *suite) checkRollout(t *testing.T) {
 			return p.ask(m)
 		}
 		p.refused(roll(message{"name": "random", "steps": 1}), p.id, wire.ResetNeeded)
-		p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
+		p.do(message{"t": "reset", "eid": eid, "seed": 5})
 		p.refused(roll(message{"name": "random"}), p.id, wire.BadField)
 		p.refused(roll(message{"name": "random", "steps": 0}), p.id, wire.BadField)
 		p.refused(roll(message{"name": "random", "steps": -1}), p.id, wire.BadField)
@@ -34,7 +34,7 @@ func (s *suite) checkRollout(t *testing.T) {
 
 		q, other, _ := s.with(t, wire.CapBaseline, n, mode)
 		qid := eidOf(other)
-		q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 5}), "reset.ok")
+		q.do(message{"t": "reset", "eid": qid, "seed": 5})
 		names := baselines(made)
 		for _, name := range names[:min(3, len(names))] { // some baselines are slow
 			got := roll(message{"name": name, "seed": 3, "steps": steps, "arrays": true})
@@ -48,8 +48,7 @@ func (s *suite) checkRollout(t *testing.T) {
 			}
 			s.sameSteps(t, got, q, qid, name, steps)
 		}
-		got := roll(message{"name": "random", "episodes": 2})
-		p.want(got, "rollout.ok")
+		got := p.want(roll(message{"name": "random", "episodes": 2}), "rollout.ok")
 		ended := make([]int, n)
 		for _, i := range got["eps"].(message)["idx"].(array).data {
 			ended[int(i)]++
@@ -60,9 +59,8 @@ func (s *suite) checkRollout(t *testing.T) {
 	}
 	p, made, _ := s.with(t, wire.CapRollout, 1, "DISABLED")
 	eid := eidOf(made)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
-	got := p.ask(message{"t": "rollout", "eid": eid, "name": "random", "steps": 10 * limit})
-	p.want(got, "rollout.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 5})
+	got := p.do(message{"t": "rollout", "eid": eid, "name": "random", "steps": 10 * limit})
 	if got["cut"] != true || got["ep"] == nil {
 		t.Errorf("a rollout beyond an episode's end in DISABLED: %v, want it cut there", got)
 	}
@@ -89,8 +87,7 @@ func (s *suite) sameSteps(t *testing.T, got message, q *peer, qid uint64, name s
 		if want := row(traj["a"], step, steps); !slices.Equal(a, want) {
 			t.Fatalf("%s: step %d of the rollout takes %v, policy %v", name, step, want, a)
 		}
-		last = q.ask(message{"t": "step", "eid": qid, "policy": name})
-		q.want(last, "step.ok")
+		last = q.do(message{"t": "step", "eid": qid, "policy": name})
 		if r, want := last["r"].(array).data, row(traj["r"], step, steps); !slices.Equal(r, want) {
 			t.Fatalf("%s: step %d of the rollout pays %v, step %v", name, step, want, r)
 		}

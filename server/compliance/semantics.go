@@ -11,7 +11,7 @@ import (
 
 func (s *suite) checkPipelining(t *testing.T) {
 	p, eid := s.make(t, 2, "SAME_STEP", 0)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 1})
 	var ids []uint64
 	for range 4 {
 		ids = append(ids, p.send(message{"t": "step", "eid": eid, "a": int64s(0, 0)}))
@@ -43,12 +43,11 @@ func (s *suite) checkOrder(t *testing.T) {
 	p.refused(p.ask(message{"t": "make", "env": s.opts.Env, "n": 1 << 30}), p.id, wire.TooManyEnvs)
 	p.refused(p.ask(message{"t": "make", "env": s.opts.Env, "autoreset": "x"}), p.id, wire.BadField)
 	p.refused(p.ask(message{"t": "make", "env": s.opts.Env, "options": message{"no such option": 1}}), p.id, wire.InvalidOption)
-	p.want(p.ask(message{"t": "stats", "eid": eid}), "stats.ok")
-	p.want(p.ask(message{"t": "close", "eid": eid}), "close.ok")
+	p.do(message{"t": "stats", "eid": eid})
+	p.do(message{"t": "close", "eid": eid})
 	p.refused(p.ask(message{"t": "close", "eid": eid}), p.id, wire.UnknownEID)
 	p.refused(p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0)}), p.id, wire.UnknownEID)
-	reply := p.ask(message{"t": "envs", "filter": s.opts.Env})
-	p.want(reply, "envs.ok")
+	reply := p.do(message{"t": "envs", "filter": s.opts.Env})
 	if list, _ := reply["envs"].([]any); len(list) == 0 || list[0].(message)["id"] != s.opts.Env {
 		t.Errorf("envs with filter %s: %v", s.opts.Env, reply)
 	}
@@ -58,8 +57,8 @@ func (s *suite) checkOrder(t *testing.T) {
 func (s *suite) checkActions(t *testing.T) {
 	p, eid := s.make(t, 2, "NEXT_STEP", 0)
 	q, qid := s.make(t, 2, "NEXT_STEP", 0)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 5}), "reset.ok")
-	q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 5}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 5})
+	q.do(message{"t": "reset", "eid": qid, "seed": 5})
 	for name, a := range map[string]any{"below": int64s(0, -1), "beyond": int64s(0, 1<<40), "a fraction": []float64{0, 0.5}, "short": []int{0}, "strings": []string{"a", "b"}} {
 		if reply := p.ask(message{"t": "step", "eid": eid, "a": a}); reply["reason"] != string(wire.InvalidAction) {
 			t.Errorf("%s: %v, want %s", name, reply, wire.InvalidAction)
@@ -117,12 +116,9 @@ func (s *suite) checkSeeds(t *testing.T) {
 
 func (s *suite) checkResetMask(t *testing.T) {
 	p, eid := s.make(t, 2, "DISABLED", 0)
-	first := p.ask(message{"t": "reset", "eid": eid, "seed": 1})
-	p.want(first, "reset.ok")
-	stepped := p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0)})
-	p.want(stepped, "step.ok")
-	reply := p.ask(message{"t": "reset", "eid": eid, "seed": 1, "mask": []bool{false, true}})
-	p.want(reply, "reset.ok")
+	first := p.do(message{"t": "reset", "eid": eid, "seed": 1})
+	stepped := p.do(message{"t": "step", "eid": eid, "a": int64s(0, 0)})
+	reply := p.do(message{"t": "reset", "eid": eid, "seed": 1, "mask": []bool{false, true}})
 	for i, want := range []message{stepped, first} {
 		if g, w := row(reply["obs"], i, 2), row(want["obs"], i, 2); !slices.Equal(g, w) {
 			t.Errorf("observation %d after a reset of 1 is %v, want %v", i, g, w)
@@ -163,8 +159,7 @@ const limit = 3
 func (s *suite) until(t *testing.T, p *peer, eid uint64) (message, int) {
 	t.Helper()
 	for steps := 1; steps <= limit; steps++ {
-		reply := p.ask(message{"t": "step", "eid": eid, "a": int64s(0)})
-		p.want(reply, "step.ok")
+		reply := p.do(message{"t": "step", "eid": eid, "a": int64s(0)})
 		if flag(reply, "te", 0) || flag(reply, "tr", 0) {
 			return reply, steps
 		}
@@ -189,14 +184,13 @@ func checkEpisode(t *testing.T, reply message, steps int) {
 
 func (s *suite) checkNextStep(t *testing.T) {
 	p, eid := s.make(t, 1, "NEXT_STEP", limit)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 3}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 3})
 	last, steps := s.until(t, p, eid)
 	checkEpisode(t, last, steps)
 	if last["fin"] != nil {
 		t.Errorf("fin in NEXT_STEP: %v", last)
 	}
-	reply := p.ask(message{"t": "step", "eid": eid, "a": int64s(-5)}) // ignored
-	p.want(reply, "step.ok")
+	reply := p.do(message{"t": "step", "eid": eid, "a": int64s(-5)}) // ignored
 	if r := reply["r"].(array); r.data[0] != 0 || reply["te"] != nil || reply["tr"] != nil || reply["ep"] != nil {
 		t.Errorf("the step that resets: %v, want reward 0 and no end", reply)
 	}
@@ -205,8 +199,8 @@ func (s *suite) checkNextStep(t *testing.T) {
 func (s *suite) checkSameStep(t *testing.T) {
 	p, eid := s.make(t, 1, "SAME_STEP", limit)
 	q, qid := s.make(t, 1, "NEXT_STEP", limit)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 3}), "reset.ok")
-	q.want(q.ask(message{"t": "reset", "eid": qid, "seed": 3}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 3})
+	q.do(message{"t": "reset", "eid": qid, "seed": 3})
 	for range 3 { // episodes
 		last, steps := s.until(t, p, eid)
 		checkEpisode(t, last, steps)
@@ -233,19 +227,18 @@ func (s *suite) checkSameStep(t *testing.T) {
 
 func (s *suite) checkDisabled(t *testing.T) {
 	p, eid := s.make(t, 1, "DISABLED", limit)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 3}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 3})
 	last, steps := s.until(t, p, eid)
 	checkEpisode(t, last, steps)
 	p.refused(p.ask(message{"t": "step", "eid": eid, "a": int64s(0)}), p.id, wire.ResetNeeded)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "mask": []bool{true}}), "reset.ok")
-	p.want(p.ask(message{"t": "step", "eid": eid, "a": int64s(0)}), "step.ok")
+	p.do(message{"t": "reset", "eid": eid, "mask": []bool{true}})
+	p.do(message{"t": "step", "eid": eid, "a": int64s(0)})
 }
 
 func (s *suite) checkTimeLimit(t *testing.T) {
 	p, eid := s.make(t, 1, "NEXT_STEP", 1)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 3}), "reset.ok")
-	reply := p.ask(message{"t": "step", "eid": eid, "a": int64s(0)})
-	p.want(reply, "step.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 3})
+	reply := p.do(message{"t": "step", "eid": eid, "a": int64s(0)})
 	if !flag(reply, "tr", 0) {
 		t.Errorf("step 1 of a limit of 1: %v, want truncated", reply)
 	}
@@ -255,7 +248,7 @@ func (s *suite) checkTimeLimit(t *testing.T) {
 // checkSlowReader reads replies only after many have accumulated.
 func (s *suite) checkSlowReader(t *testing.T) {
 	p, eid := s.make(t, 64, "SAME_STEP", 0)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 1})
 	zeros := make([]int64, 64)
 	const many = 500
 	for range many {
@@ -281,7 +274,7 @@ func (s *suite) checkSlowReader(t *testing.T) {
 func (s *suite) checkVanish(t *testing.T) {
 	for range 20 {
 		p, eid := s.make(t, 8, "SAME_STEP", 0)
-		p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+		p.do(message{"t": "reset", "eid": eid, "seed": 1})
 		zeros := make([]int64, 8)
 		p.send(message{"t": "step", "eid": eid, "a": int64s(zeros...)})
 		if err := p.conn.NetConn().Close(); err != nil { // without a close frame, as if the process were killed
@@ -294,5 +287,5 @@ func (s *suite) checkVanish(t *testing.T) {
 		}
 	}
 	p, eid := s.make(t, 64, "SAME_STEP", 0)
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": 1}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": 1})
 }

@@ -39,25 +39,21 @@ func (s *suite) checkSnapshot(t *testing.T) {
 		}
 		step := func() message {
 			t.Helper()
-			reply := ask("step", message{"a": int64s(0, 0)})
-			p.want(reply, "step.ok")
+			reply := p.want(ask("step", message{"a": int64s(0, 0)}), "step.ok")
 			delete(reply, "id")
 			return reply
 		}
-		fresh := ask("snapshot", message{})
-		p.want(fresh, "snapshot.ok")
+		fresh := p.want(ask("snapshot", message{}), "snapshot.ok")
 		p.want(ask("reset", message{"seed": 9}), "reset.ok")
 		last := step()
-		taken := ask("snapshot", message{})
-		p.want(taken, "snapshot.ok")
+		taken := p.want(ask("snapshot", message{}), "snapshot.ok")
 		snap := taken["snap"].(float64)
 		var played []string
 		for range 3 * limit {
 			played = append(played, fmt.Sprint(step()))
 		}
 		for range 2 {
-			state := ask("restore", message{"snap": uint64(snap)})
-			p.want(state, "restore.ok")
+			state := p.want(ask("restore", message{"snap": uint64(snap)}), "restore.ok")
 			run, _ := state["run"].(message)
 			if l, _ := run["l"].(array); !slices.Equal(l.data, []float64{1, 1}) {
 				t.Errorf("run.l after restore is %v, want [1 1]", run["l"])
@@ -93,17 +89,15 @@ func (s *suite) checkFork(t *testing.T) {
 	if !ok {
 		return
 	}
-	p.want(p.ask(message{"t": "reset", "eid": eid, "seed": []int{1, 2, 3}}), "reset.ok")
+	p.do(message{"t": "reset", "eid": eid, "seed": []int{1, 2, 3}})
 	fork := func(from, to any) message {
 		return p.ask(message{"t": "fork", "eid": eid, "from": from, "to": to})
 	}
 	for _, bad := range [][2]any{{3, []int{0}}, {-1, []int{0}}, {nil, []int{0}}, {0, []int{}}, {0, []int{3}}, {0, []int{-1}}, {0, nil}, {0, 1}, {0, []int{0, 1, 2, 0}}} {
 		p.refused(fork(bad[0], bad[1]), p.id, wire.BadField)
 	}
-	before := p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0, 0)})
-	p.want(before, "step.ok")
-	reply := fork(2, []int{0})
-	p.want(reply, "fork.ok")
+	before := p.do(message{"t": "step", "eid": eid, "a": int64s(0, 0, 0)})
+	reply := p.want(fork(2, []int{0}), "fork.ok")
 	same := func(reply message) {
 		t.Helper()
 		if a, b := row(reply["obs"], 0, n), row(reply["obs"], 2, n); !slices.Equal(a, b) {
@@ -118,8 +112,7 @@ func (s *suite) checkFork(t *testing.T) {
 		t.Errorf("the other environment shows %v after the fork, before %v", got, want)
 	}
 	for range 3 * limit {
-		reply := p.ask(message{"t": "step", "eid": eid, "a": int64s(0, 0, 0)})
-		p.want(reply, "step.ok")
+		reply := p.do(message{"t": "step", "eid": eid, "a": int64s(0, 0, 0)})
 		same(reply)
 	}
 }

@@ -20,8 +20,7 @@ func (s *suite) checkState(t *testing.T) {
 		p.refused(p.ask(message{"t": "state", "eid": 1}), p.id, wire.NoState)
 		portable := func(p *peer) (ask func(kind string, fields message) message) {
 			t.Helper()
-			made := p.ask(message{"t": "make", "env": s.opts.Env, "n": n, "autoreset": mode, "max_episode_steps": limit, "state": true})
-			p.want(made, "make.ok")
+			made := p.do(message{"t": "make", "env": s.opts.Env, "n": n, "autoreset": mode, "max_episode_steps": limit, "state": true})
 			if made["state"] != true {
 				t.Logf("%s has no state", s.opts.Env)
 				return nil
@@ -40,10 +39,8 @@ func (s *suite) checkState(t *testing.T) {
 		p.want(first("reset", message{"seed": 9}), "reset.ok")
 		p.want(first("step", message{"a": int64s(0, 0)}), "step.ok")
 		p.want(first("reset", message{"mask": []bool{false, true}}), "reset.ok")
-		last := first("step", message{"a": int64s(0, 0)})
-		p.want(last, "step.ok")
-		reply := first("state", message{})
-		p.want(reply, "state.ok")
+		last := p.want(first("step", message{"a": int64s(0, 0)}), "step.ok")
+		reply := p.want(first("state", message{}), "state.ok")
 		state, ok := reply["state"].([]byte)
 		if !ok || len(state) == 0 {
 			t.Fatalf("%v has no state", reply)
@@ -53,8 +50,7 @@ func (s *suite) checkState(t *testing.T) {
 		}
 		q.refused(second("load", message{}), q.id, wire.BadField)
 		q.refused(second("load", message{"state": "x"}), q.id, wire.BadField)
-		loaded := second("load", message{"state": state})
-		q.want(loaded, "load.ok")
+		loaded := q.want(second("load", message{"state": state}), "load.ok")
 		for _, key := range []string{"obs", "r", "te", "tr", "inv", "mask", "info"} {
 			if got, want := fmt.Sprint(loaded[key]), fmt.Sprint(last[key]); got != want {
 				t.Errorf("%s after load is %s, want %s", key, got, want)
