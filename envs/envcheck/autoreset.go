@@ -14,10 +14,7 @@ import (
 func (c *checker) until(t *testing.T, v envs.VecEnv, b *envs.Batch, p *player) (*envs.Batch, int) {
 	t.Helper()
 	for range 100 * c.opts.Steps {
-		var err error
-		if b, err = v.Step(ctx, p.actions(b)); err != nil {
-			t.Fatalf("Step: %v", err)
-		}
+		b = advance(t, v, p.actions(b))
 		for i := range b.Reward {
 			if b.Done(i) {
 				return b, i
@@ -38,10 +35,7 @@ func (c *checker) checkNextStep(t *testing.T) {
 	if b.EpisodeLength[i] < 1 {
 		t.Errorf("the episode that ended has length %d", b.EpisodeLength[i])
 	}
-	b, err := v.Step(ctx, p.actions(b))
-	if err != nil {
-		t.Fatalf("the step after the last: %v", err)
-	}
+	b = advance(t, v, p.actions(b))
 	if b.Reward[i] != 0 || b.Done(i) || b.EpisodeLength[i] != 0 {
 		t.Errorf("the step after the last gives reward %v, done %v, length %d; want 0, false, 0", b.Reward[i], b.Done(i), b.EpisodeLength[i])
 	}
@@ -68,10 +62,7 @@ func (c *checker) checkSameStep(t *testing.T) {
 	if !slices.Equal(b.FinalObs, bw.Obs) || !slices.Equal(b.FinalMask, bw.Mask) || !slices.Equal(b.FinalInfo, bw.Info) || b.EpisodeReturn[0] != bw.EpisodeReturn[0] {
 		t.Errorf("the episode's end differs from NextStep's:\n%v %v\n%v %v", b.FinalObs, b.FinalMask, bw.Obs, bw.Mask)
 	}
-	bw, err := w.Step(ctx, pw.actions(bw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	bw = advance(t, w, pw.actions(bw))
 	if !slices.Equal(b.Obs, bw.Obs) {
 		t.Errorf("the next episode's start differs from NextStep's:\n%v\n%v", b.Obs, bw.Obs)
 	}
@@ -110,10 +101,7 @@ func (c *checker) checkSnapshot(t *testing.T) {
 	v, w, x := c.local(t, 3, opts), c.local(t, 3, opts), c.local(t, 3, opts)
 	b, p := reset(t, v, 3), newPlayer(v, 3)
 	for range c.opts.Steps / 10 {
-		var err error
-		if b, err = v.Step(ctx, p.actions(b)); err != nil {
-			t.Fatal(err)
-		}
+		b = advance(t, v, p.actions(b))
 	}
 	data, err := v.Snapshot()
 	if err != nil {

@@ -99,9 +99,7 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 	}
 	b = reset(t, v, 6)
 	for range 3 {
-		if b, err = v.Step(ctx, p.actions(b)); err != nil {
-			t.Fatal(err)
-		}
+		b = advance(t, v, p.actions(b))
 	}
 	anew, err := envs.NewPolicies(v, base.Name, 0)
 	if err != nil {
@@ -115,8 +113,6 @@ func (c *checker) checkAsked(t *testing.T, base *envs.Baseline) {
 		if !slices.Equal(advice, want) {
 			t.Fatalf("asked %d times in an episode, the baseline takes %v after other episodes, want %v as without them", step+1, advice, want)
 		}
-		if b, err = v.Step(ctx, p.actions(b)); err != nil {
-			t.Fatal(err)
-		}
+		b = advance(t, v, p.actions(b))
 	}
 }

@@ -24,10 +24,7 @@ func replay(t *testing.T, v *envs.Vec, actions [][]float32) []envs.Batch {
 	t.Helper()
 	var batches []envs.Batch
 	for _, a := range actions {
-		b, err := v.Step(ctx, a)
-		if err != nil {
-			t.Fatalf("Step: %v", err)
-		}
+		b := advance(t, v, a)
 		batches = append(batches, recordedBatch(b))
 	}
 	return batches
@@ -54,9 +51,7 @@ func (c *checker) checkClones(t *testing.T) {
 			for range steps {
 				a := slices.Clone(p.actions(b))
 				actions = append(actions, a)
-				if b, err = v.Step(ctx, a); err != nil {
-					t.Fatalf("Step: %v", err)
-				}
+				b = advance(t, v, a)
 				batches = append(batches, recordedBatch(b))
 			}
 			return actions, batches
@@ -163,17 +158,11 @@ func (c *checker) checkFork(t *testing.T, mode envs.AutoresetMode) {
 				t.Fatalf("Fork: %v, rows %v and %v", err, row(b.Obs, 0, n), row(b.Obs, 2, n))
 			}
 		}
-		var err error
-		if b, err = v.Step(ctx, actions); err != nil {
-			t.Fatalf("Step: %v", err)
-		}
+		b = advance(t, v, actions)
 		if step >= c.opts.Steps/20 {
 			copy(actions[2*k:], p.actions(w.Last())[2*k:]) // permitted there
 		}
-		bw, err := w.Step(ctx, actions)
-		if err != nil {
-			t.Fatalf("Step: %v", err)
-		}
+		bw := advance(t, w, actions)
 		for i := range n - 1 {
 			if !slices.Equal(row(b.Obs, i, n), row(bw.Obs, i, n)) || b.Reward[i] != bw.Reward[i] || b.EpisodeReturn[i] != bw.EpisodeReturn[i] {
 				t.Fatalf("%v: step %d: environment %d differs where another was forked", mode, step, i)
@@ -195,10 +184,7 @@ func (c *checker) checkPoliciesAfterLoad(t *testing.T) {
 	v := c.local(t, 1, envs.VecOptions{})
 	b, p := reset(t, v, 13), newPlayer(v, 13)
 	for range 5 {
-		var err error
-		if b, err = v.Step(ctx, p.actions(b)); err != nil {
-			t.Fatal(err)
-		}
+		b = advance(t, v, p.actions(b))
 	}
 	saved, err := v.Save(ctx)
 	if err != nil {

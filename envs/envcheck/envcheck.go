@@ -96,6 +96,16 @@ func reset(t *testing.T, v envs.VecEnv, seed uint64) *envs.Batch {
 	return b
 }
 
+// advance steps v, which must succeed.
+func advance(t *testing.T, v envs.VecEnv, actions []float32) *envs.Batch {
+	t.Helper()
+	b, err := v.Step(ctx, actions)
+	if err != nil {
+		t.Fatalf("Step: %v", err)
+	}
+	return b
+}
+
 // player draws permitted actions at random.
 type player struct {
 	rng  *rand.Rand
@@ -306,10 +316,7 @@ func trajectory(t *testing.T, v envs.VecEnv, b *envs.Batch, p *player, steps int
 	for range steps {
 		actions := p.actions(b)
 		write(actions)
-		var err error
-		if b, err = v.Step(ctx, actions); err != nil {
-			t.Fatalf("Step: %v", err)
-		}
+		b = advance(t, v, actions)
 		seen()
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
