@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/kubernasium/kubernasium/kwok/poll"
 )
 
 const (
@@ -67,10 +69,8 @@ func CreateNodes(ctx context.Context, client kubernetes.Interface, n Nodes, wait
 		if err != nil || ready == n.Count {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if poll.Sleep(ctx, nodesPoll) != nil {
 			return fmt.Errorf("kwok: %d of %d nodes are ready: %w", ready, n.Count, context.Cause(ctx))
-		case <-time.After(nodesPoll):
 		}
 	}
 }

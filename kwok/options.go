@@ -21,6 +21,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok/k8sversion"
+	"github.com/kubernasium/kubernasium/kwok/poll"
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
@@ -149,11 +150,9 @@ func (p retryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil || resp.StatusCode != http.StatusTooManyRequests || r.Body != nil && r.GetBody == nil {
 			return resp, err
 		}
-		_ = resp.Body.Close() // its size is known
-		select {
-		case <-r.Context().Done():
-			return nil, r.Context().Err()
-		case <-time.After(pause/2 + rand.N(pause)): // spread the retries
+		_ = resp.Body.Close()                                                  // its size is known
+		if err := poll.Sleep(r.Context(), pause/2+rand.N(pause)); err != nil { // spread the retries
+			return nil, err
 		}
 		if r.GetBody != nil {
 			r = r.Clone(r.Context())

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/poll"
 )
 
 // Sizes of the workload of [RunSim], which are the earlier project's. Package podsched/balance has the same
@@ -85,7 +86,7 @@ func RunSim(ctx context.Context, c SimConfig, done func(SimDeployment, Load)) ([
 			if load.CPU >= c.CPULoad || load.Memory >= c.MemoryLoad || load.Pods >= c.PodLoad {
 				break
 			}
-			if err := sleep(ctx, c.Interval); err != nil {
+			if err := poll.Sleep(ctx, c.Interval); err != nil {
 				return all, err
 			}
 		}
@@ -212,17 +213,8 @@ func until(ctx context.Context, patience time.Duration, met func() (ok bool, mis
 		if time.Since(begin) > patience {
 			return fmt.Errorf("kwok: after %v %s", patience, missing)
 		}
-		if err := sleep(ctx, simPoll); err != nil {
+		if err := poll.Sleep(ctx, simPoll); err != nil {
 			return err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }

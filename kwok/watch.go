@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/kubernasium/kubernasium/kwok/poll"
 )
 
 const (
@@ -47,10 +49,7 @@ func (w *watcher) run(ctx context.Context) {
 		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 			w.view.watching(w.kind, fmt.Errorf("%ss: %w", w.kind, err))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry):
-		}
+		_ = poll.Sleep(ctx, retry) // the loop ends with ctx
 		retry = min(2*retry, lastRetry)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/kubernasium/kubernasium/kwok/extension"
+	"github.com/kubernasium/kubernasium/kwok/poll"
 )
 
 const (
@@ -106,18 +107,9 @@ func (s *Server) aggregator(ctx context.Context) (*x509.CertPool, error) {
 		if !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("metricsapi: config map %s: %w", name, err)
 		}
-		if err := pause(ctx); err != nil { // a new API server writes it only after it is ready
+		if err := poll.Sleep(ctx, availablePoll); err != nil { // a new API server writes it only after it is ready
 			return nil, fmt.Errorf("metricsapi: config map %s: %w", name, err)
 		}
-	}
-}
-
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(availablePoll):
-		return nil
 	}
 }
 
@@ -155,7 +147,7 @@ func (s *Server) register(ctx context.Context) error {
 		if ctx.Err() == nil {
 			last = err
 		}
-		if err := pause(ctx); err != nil {
+		if err := poll.Sleep(ctx, availablePoll); err != nil {
 			return fmt.Errorf("metricsapi: the API server does not reach us at %s, port %d: %w: %w", s.config.Host, s.serving.Port, err, last)
 		}
 	}
@@ -164,12 +156,7 @@ func (s *Server) register(ctx context.Context) error {
 // Keep registers the server again whenever another server replaces the registration and then removes its own,
 // until ctx ends.
 func (s *Server) Keep(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(keepPoll):
-		}
+	for poll.Sleep(ctx, keepPoll) == nil {
 		_, err := s.api.Resource(apiServices).Get(ctx, apiServiceName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			err = s.register(ctx)
@@ -178,6 +165,7 @@ func (s *Server) Keep(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // transient reports whether a retry may succeed after this error of the API server.

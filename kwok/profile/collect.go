@@ -26,6 +26,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/jobs"
+	"github.com/kubernasium/kubernasium/kwok/poll"
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
@@ -285,9 +286,7 @@ func (k *collector) measure(ctx context.Context, node string, t key) (m measurem
 			containers = append(containers, Container{apps[i], p.Name, p.Namespace, p.Spec.NodeName, p.Status.PodIP})
 		}
 	}
-	select {
-	case <-time.After(k.WarmUp):
-	case <-ctx.Done():
+	if poll.Sleep(ctx, k.WarmUp) != nil {
 		return m, context.Cause(ctx)
 	}
 	answers, err := k.Load.Measure(ctx, t.counts, t.try, containers)

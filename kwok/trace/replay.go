@@ -22,6 +22,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
+	"github.com/kubernasium/kubernasium/kwok/poll"
 	"github.com/kubernasium/kubernasium/kwok/stages"
 )
 
@@ -124,12 +125,7 @@ func (p *player) wait(ctx context.Context, at time.Duration) error {
 		p.report.LateS = max(p.report.LateS, -left.Seconds())
 		return ctx.Err()
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(left):
-		return nil
-	}
+	return poll.Sleep(ctx, left)
 }
 
 // count adds 1 to n if there is no error, and returns the error.
@@ -262,10 +258,8 @@ func (p *player) running(ctx context.Context, namespace, name string) error {
 		if err != nil || o.Status.Phase != corev1.PodPending || time.Since(begin) > startWait {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		if err := poll.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubernasium/kubernasium/kwok/poll"
 )
 
 //go:embed crds/*.yaml
@@ -57,10 +59,8 @@ func Install(ctx context.Context, rc *rest.Config) error {
 		if ok, err := served(client.Discovery()); ok || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if poll.Sleep(ctx, pollInterval) != nil {
 			return fmt.Errorf("vpa: %s are not served after %v", GroupVersion, establishTimeout)
-		case <-time.After(pollInterval):
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
+	"github.com/kubernasium/kubernasium/kwok/poll"
 )
 
 const (
@@ -207,10 +208,8 @@ func (d *demo) settled(ctx context.Context) ([]corev1.Pod, error) {
 			slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 			return list.Items, nil
 		}
-		select {
-		case <-ctx.Done():
+		if poll.Sleep(ctx, pollInterval) != nil {
 			return nil, fmt.Errorf("vpa: %d of %d pods of deployment %s/%s are ready, and %d are there: %w", ready, d.Replicas, d.Namespace, d.Deployment, len(list.Items), ctx.Err())
-		case <-time.After(pollInterval):
 		}
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/kwok/pkg/client/clientset/versioned"
 	"sigs.k8s.io/kwok/pkg/kwok/server"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubernasium/kubernasium/kwok/poll"
 )
 
 // definitions holds the CRDs of KWOK's kinds that configure the kubelet's answers.
@@ -85,10 +87,8 @@ func define(ctx context.Context, api dynamic.Interface, text []byte) error {
 		}) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if poll.Sleep(ctx, pollReady) != nil {
 			return context.Cause(ctx)
-		case <-time.After(pollReady):
 		}
 	}
 }

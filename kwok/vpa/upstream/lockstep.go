@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/kubernasium/kubernasium/kwok/poll"
 )
 
 const (
@@ -135,10 +138,10 @@ func (f *follower) wait(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if c.versions().equal(want) {
+			if maps.Equal(c.versions(), want) {
 				break
 			}
-			if err := pause(ctx); err != nil {
+			if err := poll.Sleep(ctx, pollInterval); err != nil {
 				return fmt.Errorf("the cache of %s stays behind: %w", c.resource.Resource, err)
 			}
 		}
@@ -156,27 +159,6 @@ func (f *follower) list(ctx context.Context, r schema.GroupVersionResource, fiel
 		all[list.Items[i].UID] = list.Items[i].ResourceVersion
 	}
 	return all, nil
-}
-
-func (v versions) equal(o versions) bool {
-	if len(v) != len(o) {
-		return false
-	}
-	for uid, version := range v {
-		if o[uid] != version {
-			return false
-		}
-	}
-	return true
-}
-
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(pollInterval):
-		return nil
-	}
 }
 
 // synced starts the factory's caches and waits until they are filled.

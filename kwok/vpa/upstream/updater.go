@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -39,6 +40,8 @@ import (
 	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/server"
 	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/status"
 	vpautil "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
+
+	"github.com/kubernasium/kubernasium/kwok/poll"
 )
 
 // Settings of caches, as in upstream's programs.
@@ -185,10 +188,10 @@ func (u *updater) syncAutoscalers(ctx context.Context) error {
 				want[a.UID] = a.ResourceVersion
 			}
 		}
-		if u.selector.probe(func() { u.RunOnce(ctx) }).equal(want) {
+		if maps.Equal(u.selector.probe(func() { u.RunOnce(ctx) }), want) {
 			return nil
 		}
-		if err := pause(ctx); err != nil {
+		if err := poll.Sleep(ctx, pollInterval); err != nil {
 			return fmt.Errorf("the updater's list of autoscalers stays behind: %w", err)
 		}
 	}
