@@ -93,7 +93,7 @@ func (c *Cluster) wantPod(i int32) record {
 		r.Node = c.nodeName(p.Node)
 	}
 	m := s.Meta(p.Meta)
-	r.Placement = placement(m.NodeSelector, m.Tolerations, strings.Join(m.GPUModels, ","))
+	r.Placement = described(m.NodeSelector, m.Tolerations, strings.Join(m.GPUModels, ","))
 	return r
 }
 
@@ -106,7 +106,7 @@ func (c *Cluster) wantNode(i int32) record {
 	m := c.state.Meta(n.Meta)
 	return nodeRecord{
 		Allocatable: n.Allocatable, Pods: podLimit(n.MaxPods), GPUs: int64(n.NumDevices), MilliGPU: int64(n.MilliGPU),
-		Unschedulable: n.Unschedulable, Ready: true, Properties: properties(m.Labels, m.Taints, m.GPUModel),
+		Unschedulable: n.Unschedulable, Ready: true, Properties: described(m.Labels, m.Taints, m.GPUModel),
 	}
 }
 
@@ -257,7 +257,7 @@ func havePod(p *corev1.Pod) podRecord {
 			})
 		}
 	}
-	r.Placement = placement(selector, tolerations, p.Annotations[annotationModel])
+	r.Placement = described(selector, tolerations, p.Annotations[annotationModel])
 	return r
 }
 
@@ -284,7 +284,7 @@ func haveNode(n *corev1.Node) nodeRecord {
 			taints = append(taints, cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.TaintEffect(t.Effect)})
 		}
 	}
-	r.Properties = properties(labels, taints, n.Annotations[annotationModel])
+	r.Properties = described(labels, taints, n.Annotations[annotationModel])
 	return r
 }
 
@@ -313,12 +313,9 @@ func number(text string) int64 {
 	return n
 }
 
-func placement(selector []cluster.Label, tolerations []cluster.Toleration, models string) string {
-	return fmt.Sprint(sortedBy(selector), sortedBy(tolerations), models)
-}
-
-func properties(labels []cluster.Label, taints []cluster.Taint, model string) string {
-	return fmt.Sprint(sortedBy(labels), sortedBy(taints), model)
+// described returns two sets and GPU models as text, to compare them.
+func described[A, B any](a []A, b []B, models string) string {
+	return fmt.Sprint(sortedBy(a), sortedBy(b), models)
 }
 
 // sortedBy returns a copy of a, sorted by the elements' text form.
