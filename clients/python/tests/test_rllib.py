@@ -115,6 +115,11 @@ def test_runner_env_flattens_and_adds_masks() -> None:
             assert infos == {}
 
 
+def test_runner_env_keeps_observations() -> None:
+    with pytest.raises(ValueError, match="copy=False in RLlib"):
+        rllib.RunnerEnv(BALANCE, 2, copy=False)
+
+
 @pytest.mark.parametrize("env_id", [BALANCE, "k8s/GPUPodScheduling-v1", "k8s/GangWindow-v0"])
 @pytest.mark.parametrize("infos", [[], ["some"]])
 def test_runner_env_reads_frames_with_equal_bits(env_id: str, infos: list[str]) -> None:

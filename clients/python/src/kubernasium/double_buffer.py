@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kubernasium.errors import NoPendingStepError, PendingStepError
+from kubernasium.protocol.values import copied
 from kubernasium.vector import VectorEnv
 
 T = TypeVar("T")
@@ -45,7 +46,8 @@ class DoubleBuffer:
             env_id: their id at the server.
             num_envs: n.
             parts: in how many parts.
-            **kwargs: arguments of `VectorEnv`, the environment's options among them.
+            **kwargs: arguments of `VectorEnv`, the environment's options among them. With `copy=False`, `recv` may
+                return memory that the second next `send` for the same environments overwrites.
 
         Raises:
             ValueError: there are fewer environments than parts, or no parts.
@@ -62,6 +64,7 @@ class DoubleBuffer:
         except BaseException:
             self.close()
             raise
+        self._copies = kwargs.get("copy", True)
         self.single_observation_space = self.parts[0].single_observation_space
         self.single_action_space = self.parts[0].single_action_space
         self._first: dict[int, tuple[Any, dict[str, Any]]] = {}  # of parts that were reset: what to receive
@@ -160,7 +163,7 @@ class DoubleBuffer:
                 last[part], waiting[part], self._turn = result[0], result, None
                 continue
             actions = policy(result[0], result[4])
-            acted[part] = (result[0], actions)
+            acted[part] = (result[0] if self._copies else copied(result[0]), actions)
             self.send(actions)
         for part in range(count):  # for the next call, as if they were received then
             result = waiting[part]

@@ -116,8 +116,10 @@ class RunnerEnv(VectorEnv):
             num_envs: how many.
             masks: whether observations hold the action mask.
             infos: the diagnostics to keep.
-            **kwargs: further arguments of `VectorEnv`.
+            **kwargs: further arguments of `VectorEnv`, but not `copy=False`: RLlib keeps observations.
         """
+        if not kwargs.get("copy", True):
+            raise ValueError("copy=False in RLlib, which keeps observations; leave it out")
         self._masks = masks
         super().__init__(env_id, num_envs, **kwargs)
         self._infos = bool(infos)

@@ -104,7 +104,8 @@ class Session:
             share = -(-n // len(servers))
             probe = partial(self._make, share, reconnect=0.0, autoreset="SAME_STEP")
             weights = measured([partial(probe, urls=[server]) for server in servers])
-        makers = [partial(self._make, urls=[server, *urls], first=server) for server in servers]
+        # The parts' observations are joined, which copies them; and what a reset leaves alone must last.
+        makers = [partial(self._make, urls=[server, *urls], first=server, copy=True) for server in servers]
         return spread(makers, apportioned(n, weights))
 
     def reset(

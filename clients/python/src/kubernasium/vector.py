@@ -49,6 +49,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
         threads: int | None = None,
         env_error: bool = False,
         obs_keys: Sequence[str] | None = None,
+        copy: bool = True,
         **options: Any,
     ) -> None:
         """Makes the environments.
@@ -69,6 +70,9 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             message
                 is in the infos as `env_error`, and a new environment replaces the failed one.
             obs_keys: the parts of Dict observations to send; None: all.
+            copy: whether `reset`, `step` and `recv` return observations in arrays of their own. Without it they may
+                return the memory that the server writes to, as Gymnasium's vectors do: copy what you keep beyond the
+                second next call of them. All else that they return is yours.
             **options: the environment's options.
 
         Raises:
@@ -89,6 +93,7 @@ class VectorEnv(AtServer, gymnasium.vector.VectorEnv[Any, Any, np.ndarray]):
             threads=threads,
             env_error=env_error,
             obs_keys=obs_keys,
+            copy=copy,
         )
         self.vector = self._session.open(render_mode)
         modes = list(self.vector.spec["render_modes"])

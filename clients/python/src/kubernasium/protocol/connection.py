@@ -26,7 +26,7 @@ from kubernasium.protocol.keep_alive import keep_alive
 from kubernasium.protocol.packing import ZSTD, PackedTransport
 from kubernasium.protocol.resume import RESUME, Dial, Resumption, ends
 from kubernasium.protocol.shared import SHM
-from kubernasium.protocol.transport import START, Transport
+from kubernasium.protocol.transport import START, Buffer, Transport
 
 VERSION = (1, 8)
 CLIENT = "kubernasium-python/0.1.0"
@@ -97,7 +97,7 @@ class Connection:
         self.sid = ""
         self._id = _FIRST_ID
         self._expected: set[int] = set()  # ids of requests whose replies are received later
-        self._arrived: dict[int, bytearray] = {}  # those replies, if they came while another was awaited
+        self._arrived: dict[int, Buffer] = {}  # those replies, if they came while another was awaited
         # Requests without a reply: their frames, and what learns how they end. Empty without a journal.
         self.outstanding: dict[int, tuple[bytes, Sink | None]] = {}
         self.cancelled: set[int] = set()  # ids of requests that were cancelled, and whose replies did not come yet
@@ -167,13 +167,14 @@ class Connection:
         """Returns what learns how a request ends, or None without a journal; see `Journal.sink`."""
         return None if self.journal is None else self.journal.sink(kind, fields)
 
-    def send(self, frame: bytes, rid: int, sink: Sink | None = None) -> None:
+    def send(self, frame: bytes, rid: int, sink: Sink | None = None, *, lend: bool = False) -> None:
         """Sends a request, over another connection if the last one was lost. The caller holds the lock.
 
         Args:
             frame: the request.
             rid: its id.
             sink: what learns how it ends, of the journal.
+            lend: whether the reply may be a view of shared memory, which holds until the second such request from now.
         """
         if self._end is not None:
             raise self.ended()
@@ -181,6 +182,7 @@ class Connection:
             self.outstanding[rid] = (frame, sink)
         try:
             if self.cut is None:
+                self.transport.lend = lend
                 self.transport.send(frame)
             else:
                 self._again(rid)
@@ -236,7 +238,7 @@ class Connection:
         self.cancelled.discard(rid)
         self._arrived.pop(rid, None)
 
-    def recv(self, rid: int = 0, *, keep: bool = False) -> bytearray:
+    def recv(self, rid: int = 0, *, keep: bool = False) -> Buffer:
         """Returns the buffer of the reply to rid if it has come, or else of the next frame.
 
         The frame begins at `START`. The caller holds the lock. An exception of a signal
@@ -307,7 +309,7 @@ class Connection:
         else:
             self.fail(cause)
 
-    def answers(self, frame: dict[str, Any], rid: int, buf: bytearray) -> bool:
+    def answers(self, frame: dict[str, Any], rid: int, buf: Buffer) -> bool:
         """Reports whether frame, which lies in buf, is the reply to the request with id rid.
 
         Raises:
@@ -326,7 +328,7 @@ class Connection:
         self.cancelled.discard(rid)
         raise error
 
-    def settle(self, rid: int, buf: bytearray) -> None:
+    def settle(self, rid: int, buf: Buffer) -> None:
         """Notes the reply to a request, which lies in buf."""
         self.transport.settled = rid == self._id
         self.cancelled.discard(rid)
@@ -353,7 +355,7 @@ class Connection:
         self.cut, self.token = error, ""  # a server that stops keeps no session
         return True
 
-    def _sort(self, frame: dict[str, Any], buf: bytearray) -> None:
+    def _sort(self, frame: dict[str, Any], buf: Buffer) -> None:
         """Takes in a frame that nobody waits for now: another reply, or an event."""
         kind, got = frame.get("t"), frame.get("id")
         if got == 0 and kind == "err":

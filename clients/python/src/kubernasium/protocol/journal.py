@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kubernasium.errors import ConnectionLostError
 from kubernasium.protocol.codec import decode, encode
-from kubernasium.protocol.transport import START
+from kubernasium.protocol.transport import START, Buffer
 
 MOST = 64 << 20  # bytes of a vector's requests
 
@@ -47,14 +47,14 @@ class Entry(NamedTuple):
     frame: bytes
     check: int
 
-    def agrees(self, buf: bytearray) -> bool:
+    def agrees(self, buf: Buffer) -> bool:
         """Reports whether the reply in buf is the one that the request had."""
         if self.check > _ACCEPTED:
             return checksum(buf) == self.check
         return self.check == _ANY or decode(memoryview(buf)[START:]).get("t") != "err"
 
 
-def checksum(buf: bytearray) -> int:
+def checksum(buf: Buffer) -> int:
     """Returns the checksum of the reply in buf."""
     return max(zlib.crc32(memoryview(buf)[START:]), _ACCEPTED + 1)
 
@@ -103,7 +103,7 @@ class Log:
             frame = encode({"t": "load", "id": rid, "eid": self.eid, "state": state})
             self._state = Entry(rid, frame, _ACCEPTED)
 
-    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+    def accepted(self, rid: int, frame: bytes, buf: Buffer) -> None:
         """Adds a request whose reply is in buf."""
         self.add(rid, frame, _ACCEPTED if rid % _EVERY else checksum(buf))
 
@@ -189,7 +189,7 @@ class Stream:
         """Notes whether the effect survives a reset of all environments with seeds."""
         self._log, self._lasts = log, lasts
 
-    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+    def accepted(self, rid: int, frame: bytes, buf: Buffer) -> None:
         """Adds a request whose reply is in buf."""
         self._log.streams |= self._lasts
         self._log.add(rid, frame, checksum(buf))
@@ -210,7 +210,7 @@ class Torn:
     def __init__(self, log: Log) -> None:
         self._log = log
 
-    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+    def accepted(self, rid: int, frame: bytes, buf: Buffer) -> None:
         """Gives up: the environments cannot be rebuilt until the next reset of all with seeds."""
         self._log.forget()
 
@@ -228,7 +228,7 @@ class State:
     def __init__(self, log: Log) -> None:
         self._log = log
 
-    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+    def accepted(self, rid: int, frame: bytes, buf: Buffer) -> None:
         """Begins the log with the state in buf."""
         self._log.begin_with(rid, decode(memoryview(buf)[START:])["state"])
 
@@ -253,7 +253,7 @@ class Reset:
         elif seed is not None:
             self._given = [operator.index(seed) + i for i in range(n)]
 
-    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+    def accepted(self, rid: int, frame: bytes, buf: Buffer) -> None:
         """Adds the reset, whose reply is in buf."""
         log = self._log
         drawn = [i for i in self._rows if self._given[i] is None and not log.seeded[i]]
@@ -289,7 +289,7 @@ class _Make:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+    def accepted(self, rid: int, frame: bytes, buf: Buffer) -> None:
         """Begins the log of the vector that buf describes."""
         log = Log(rid, frame, decode(memoryview(buf)[START:]))
         self._journal.logs[log.eid] = log
@@ -308,7 +308,7 @@ class _Close:
     def __init__(self, log: Log) -> None:
         self._log = log
 
-    def accepted(self, rid: int, frame: bytes, buf: bytearray) -> None:
+    def accepted(self, rid: int, frame: bytes, buf: Buffer) -> None:
         """Ends the log."""
         self._log.close(rid, frame)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from kubernasium.errors import ProtocolError
 from kubernasium.protocol.codec import ARRAY_EXT, BFLOAT16, DTYPES, array_spec, widen_bfloat16
+from kubernasium.protocol.transport import Buffer
 
 _DEPTH = 32
 _ID = struct.Struct(">Q")
@@ -40,7 +41,7 @@ class Field:
         self.shape = shape
         self.offset = offset
 
-    def view(self, buf: bytearray) -> np.ndarray:
+    def view(self, buf: Buffer) -> np.ndarray:
         """Returns the array in buf, without a copy."""
         array = np.ndarray(self.shape, self.dtype, buf, self.offset)
         return widen_bfloat16(array) if self.code == BFLOAT16 else array
@@ -59,7 +60,7 @@ class Layout:
 
     __slots__ = ("_plan", "consts", "id_at", "message", "reader", "unpack")
 
-    def __init__(self, buf: bytearray, start: int) -> None:
+    def __init__(self, buf: Buffer, start: int) -> None:
         scanner = _Scanner(buf)
         message, end = scanner.value(start, 0)
         if not isinstance(message, dict) or end != len(buf):
@@ -80,15 +81,15 @@ class Layout:
         self.unpack = shared.unpack_from
         self.consts = shared.unpack_from(buf)
 
-    def matches(self, buf: bytearray) -> bool:
+    def matches(self, buf: Buffer) -> bool:
         """Reports whether buf, of the length of this layout, is a frame of this layout."""
         return self.unpack(buf) == self.consts
 
-    def view(self, buf: bytearray) -> dict[str, Any]:
+    def view(self, buf: Buffer) -> dict[str, Any]:
         """Returns the message in buf without its id, its arrays as views of buf."""
         return self._plan.view(buf)
 
-    def frame(self, buf: bytearray) -> dict[str, Any]:
+    def frame(self, buf: Buffer) -> dict[str, Any]:
         """Returns the whole message in buf, its id included."""
         return self._plan.view(buf) | {"id": read_id(buf, self)}
 
@@ -105,7 +106,7 @@ class _Plan:
         self.maps = [(key, _Plan(value)) for key, value in message.items() if isinstance(value, dict)]
         self.plain = {key: value for key, value in message.items() if not isinstance(value, (Field, dict))}
 
-    def view(self, buf: bytearray) -> dict[str, Any]:
+    def view(self, buf: Buffer) -> dict[str, Any]:
         out = self.plain.copy()
         for key, shape, dtype, offset in self.arrays:
             out[key] = np.ndarray(shape, dtype, buf, offset)
@@ -119,7 +120,7 @@ class _Plan:
 class _Scanner:
     """Takes a frame apart and notes the bytes that differ from reply to reply."""
 
-    def __init__(self, buf: bytearray) -> None:
+    def __init__(self, buf: Buffer) -> None:
         self.buf = buf
         self.holes: list[tuple[int, int]] = []
         self.id_at = -1
@@ -163,7 +164,7 @@ class _Scanner:
             return pos + 1 + head.size + int(head.unpack_from(self.buf, pos + 1)[0])
         raise ProtocolError(f"malformed frame: byte 0x{first:02x}")
 
-    def _slice(self, pos: int, end: int) -> bytearray:
+    def _slice(self, pos: int, end: int) -> Buffer:
         if end > len(self.buf):
             raise ProtocolError("malformed frame: it ends too early")
         return self.buf[pos:end]
@@ -206,7 +207,7 @@ class _Scanner:
         return Field(code, shape, pos + 1 + start), end
 
 
-def read_id(buf: bytearray, layout: Layout) -> int:
+def read_id(buf: Buffer, layout: Layout) -> int:
     """Returns the id of a frame of layout."""
     if layout.id_at >= 0:
         return int(_ID.unpack_from(buf, layout.id_at)[0])

@@ -14,6 +14,7 @@ from kubernasium.protocol.codec import encode
 if TYPE_CHECKING:
     from kubernasium.protocol.connection import Connection
     from kubernasium.protocol.layout import Layout
+    from kubernasium.protocol.transport import Buffer
 
 _LATE = 5.0  # seconds that the reply to a cancelled request may take; the server promises 0.25
 
@@ -24,6 +25,7 @@ class SendRecv:
     connection: Connection
     eid: int
     num_envs: int
+    _lend: bool  # the observations may stay in shared memory
     _interrupted = 0  # id of a recv that was interrupted, whose reply may hold rows
 
     def send(self, actions: Any, rows: Sequence[int] | np.ndarray | None = None) -> None:
@@ -82,10 +84,10 @@ class SendRecv:
             fields["wait_ms"] = int(timeout * 1e3)
         with connection.lock:
             rid = connection.next_id()
-            connection.send(encode({"t": "recv", "id": rid, **fields}), rid)
+            connection.send(encode({"t": "recv", "id": rid, **fields}), rid, lend=self._lend)
             with self._kept(rid):
                 buf, layout = self._receive(rid, keep=True)
-        return layout.view(buf)
+        return self._fields(buf, layout)
 
     def _missed(self) -> dict[str, Any] | None:
         """Returns the reply to a `recv` that was interrupted, if that has rows."""
@@ -104,7 +106,7 @@ class SendRecv:
             if err.code != "CANCELLED":
                 raise
             return None
-        return layout.view(buf)
+        return self._fields(buf, layout)
 
     @contextlib.contextmanager
     def _kept(self, rid: int) -> Iterator[None]:
@@ -129,7 +131,10 @@ class SendRecv:
     def _batch(self, actions: Any, n: int) -> Any:
         raise NotImplementedError  # of Vector
 
-    def _receive(self, rid: int, keep: bool = False) -> tuple[bytearray, Layout]:
+    def _fields(self, buf: Buffer, layout: Layout) -> dict[str, Any]:
+        raise NotImplementedError  # of Vector
+
+    def _receive(self, rid: int, keep: bool = False) -> tuple[Buffer, Layout]:
         raise NotImplementedError  # of Vector
 
 

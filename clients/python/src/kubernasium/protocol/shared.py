@@ -2,7 +2,8 @@
 
 Counters in the memory announce a request and its reply. A side that waits looks at them for a while before it sleeps,
 and only a side that sleeps is woken, over the socket: most steps take no system call. A received frame is copied out
-of the memory once.
+of the memory once, or lent: replies that are lent lie in two places in turn, so that one stays as it is until the
+second request of this kind after its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from time import monotonic, perf_counter
 from urllib.parse import parse_qs, urlsplit
 
 from kubernasium.errors import ConnectionLostError, ProtocolError
-from kubernasium.protocol.transport import START, StreamTransport
+from kubernasium.protocol.transport import START, Buffer, StreamTransport
 
 SHM = "shm"
 SWITCH = "KUBERNASIUM_SHM"  # environment variable that turns it off
@@ -40,6 +41,7 @@ _INLINE = (1 << 32) - 1  # in place of an offset: the reply follows on the socke
 _WAKE = bytes(4)  # a frame without bytes: look into the memory
 _HEAD = 4096  # bytes at the beginning of the memory, for all of these
 _REPLIES = 16 << 20  # offset of replies; between lie requests
+_LINE = 64  # bytes to which the places of lent replies are aligned
 _SPIN = 200e-6 if _cores() > 1 else 0.0  # seconds to look for a reply before the process sleeps
 _ALONE = 25e-6  # of it, seconds before another process may have the core
 _LOOKS = range(100)  # between two looks at the clock
@@ -77,6 +79,9 @@ class SharedTransport(StreamTransport):
         self._answered = 0  # requests in the memory whose reply was received; the counter in the memory is of all
         self._skip = self._skips = 0  # replies until the next look; how many there were last
         self._room = 0  # bytes for a reply
+        self._places: list[int] = []  # of replies that are lent, the last one first; empty until one is asked for
+        self._at = 0  # place of the reply to the request in the memory
+        self._lent = False  # whether that reply is
         self._descriptor = -1  # of the memory, between the receipt of the welcome and `share`
         self._recv_into = self._recv_descriptor  # type: ignore[method-assign, assignment]
 
@@ -99,7 +104,7 @@ class SharedTransport(StreamTransport):
         """
         self._recv_into = self.sock.recv_into
         try:
-            if size > _REPLIES + START and self._descriptor >= 0:
+            if size >= _REPLIES + 4 * _LINE and self._descriptor >= 0:
                 self._memory = memoryview(mmap.mmap(self._descriptor, size))
                 self._counts = self._memory[:_HEAD].cast("I")
                 self._room = size - _REPLIES - START
@@ -117,6 +122,7 @@ class SharedTransport(StreamTransport):
     def send(self, frame: bytes) -> None:
         """Sends a frame."""
         settled, self.settled = self.settled, False
+        lend, self.lend = self.lend, False
         size, counts = len(frame), self._counts
         if not settled or counts is None or counts[_CALLED] != self._answered or size > _REPLIES - _HEAD:
             self._write(self._LENGTH.pack(size) + frame)
@@ -124,12 +130,23 @@ class SharedTransport(StreamTransport):
         memory = self._memory
         assert memory is not None
         memory[_HEAD : _HEAD + size] = frame
-        _CALL.pack_into(memory, _CALL_AT, size, _HEAD, _REPLIES + START, self._room)
+        self._lent, self._at = lend, self._place() if lend else _REPLIES + START
+        _CALL.pack_into(memory, _CALL_AT, size, _HEAD, self._at, self._room)
         if not _ORDERED:
             _fence()
         counts[_CALLED] = self._answered + 1 & 0xFFFFFFFF
         if counts[_SERVER_ASLEEP]:
             self._write(_WAKE)
+
+    def _place(self) -> int:
+        """Returns the place of the next reply that is lent: the one of the last but one."""
+        if not self._places:
+            assert self._memory is not None
+            each = (len(self._memory) - _REPLIES) // 3 // _LINE * _LINE
+            self._places = [_REPLIES + each + _LINE, _REPLIES + 2 * each + _LINE]
+            self._room = each - _LINE
+        self._places.reverse()
+        return self._places[0]
 
     def _look(self) -> bool:
         """Reports whether the reply has come to the memory, before it is time to sleep.
@@ -156,7 +173,7 @@ class SharedTransport(StreamTransport):
         self._skip = self._skips = min(2 * self._skips + 1, _SKIPS)
         return False
 
-    def recv(self) -> bytearray:
+    def recv(self) -> Buffer:
         """Returns the buffer of the next frame, which begins at START."""
         counts = self._counts
         if counts is None or counts[_CALLED] == self._answered:
@@ -222,7 +239,7 @@ class SharedTransport(StreamTransport):
         assert self._memory is not None
         return _REPLY.unpack_from(self._memory, _REPLY_AT)
 
-    def _taken(self) -> bytearray:
+    def _taken(self) -> Buffer:
         """Returns the frame that the counter of replies announces."""
         memory, counts = self._memory, self._counts
         assert memory is not None
@@ -231,14 +248,15 @@ class SharedTransport(StreamTransport):
         if offset == _INLINE:
             self._answered = counts[_REPLIED]
             return self.recv()
-        if offset != _REPLIES + START or size > self._room:
+        if offset != self._at or size > self._room:
             raise ProtocolError(f"a reply of {size} bytes at {offset} of the shared memory")
-        frame = bytearray(memory[_REPLIES : offset + size])
+        place = memory[offset - START : offset + size]
+        frame = place if self._lent else bytearray(place)
         self._answered = counts[_REPLIED]
         return frame
 
     def close(self) -> None:
-        """Closes the socket and frees the memory."""
+        """Closes the socket and frees the memory, once no frame that was lent is in use."""
         super().close()
         self._forget()
 
@@ -248,7 +266,7 @@ class SharedTransport(StreamTransport):
         self._forget()
 
     def _forget(self) -> None:
-        self._memory = self._counts = None
+        self._memory = self._counts = None  # unmapped when the last array in it is gone
         self._drop_descriptor()
 
 

@@ -1,7 +1,8 @@
 """Ways to carry frames: a stream socket with length prefixes, and what WebSocket shares.
 
 A received frame lies in a `bytearray` of its own from offset `START` to its end, so that its
-arrays are writable, aligned, and valid for as long as they are used.
+arrays are writable, aligned, and valid for as long as they are used. A frame that `lend` has asked for may
+instead be a `memoryview` of shared memory.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Transport(ABC):
     leased = False  # whether a session outlives its connection, if its client asks for that
     shares = False  # whether frames may lie in memory that the server shares
     settled = False  # whether the last request was answered, so that the server has read all; `send` takes it back
+    lend = False  # whether the reply to the next request may stay in shared memory; `send` takes it back
 
     def __init__(self, sock: socket.socket, timeout: float | None) -> None:
         self.sock = sock
@@ -75,7 +77,7 @@ class Transport(ABC):
         """Sends a frame. If an exception of a signal handler cuts it, it is sent in full later or never."""
 
     @abstractmethod
-    def recv(self) -> bytearray:
+    def recv(self) -> Buffer:
         """Returns the buffer of the next frame, which begins at START.
 
         After an exception of a signal handler the next call resumes with the same frame.

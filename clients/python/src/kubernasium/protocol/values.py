@@ -41,6 +41,13 @@ def contiguous(value: Any) -> Any:
     return np.asarray(value)
 
 
+def copied(value: Any) -> Any:
+    """Returns a value of a reply with arrays of its own."""
+    if isinstance(value, dict):
+        return {key: copied(part) for key, part in value.items()}
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 def batch_of_one(action: Any) -> Any:
     """Returns an action as a batch of one."""
     if isinstance(action, Mapping):

@@ -24,7 +24,7 @@ from kubernasium.protocol.connection import Connection
 from kubernasium.protocol.layout import Layout, read_id
 from kubernasium.protocol.send_recv import SendRecv
 from kubernasium.protocol.transport import START, Buffer
-from kubernasium.protocol.values import batch_of_one, contiguous, made_with, plain, working_directory
+from kubernasium.protocol.values import batch_of_one, contiguous, copied, made_with, plain, working_directory
 
 _ID = struct.Struct(">Q")
 _MAX_LAYOUTS = 512  # lengths of replies differ with the number of episodes that end in a step
@@ -36,12 +36,15 @@ class Vector(SendRecv):
     `reset` and `step` return the fields of the protocol's batches: a map with `obs` and,
     after a step, `r`, and those of `te`, `tr`, `inv`, `mask`, `info`, `fin`, `ep`, `env_error` that are not
     absent (section 7 of the protocol says what absence means). Arrays are views of the reply,
-    which is theirs alone: writable, and valid for as long as they are used.
+    which is theirs alone: writable, and valid for as long as they are used. Without `copy`, `obs` may instead be a
+    view of memory that the server writes: it holds until the second next `step`, `reset` or `recv` of such a vector on
+    this connection.
 
     Attributes:
         eid: number of the vector in its session.
         env_id: full id of the environment.
         num_envs: n.
+        copy: see above.
         autoreset: `"NEXT_STEP"`, `"SAME_STEP"` or `"DISABLED"`.
         max_episode_steps: time limit in force; 0 is none.
         obs_space, act_space: descriptions of the spaces of one environment.
@@ -63,6 +66,7 @@ class Vector(SendRecv):
         threads: int | None = None,
         env_error: bool = False,
         obs_keys: Sequence[str] | None = None,
+        copy: bool = True,
     ) -> None:
         """Makes the environments.
 
@@ -76,6 +80,7 @@ class Vector(SendRecv):
             threads: for the server to step with; it changes no result.
             env_error: whether a failure of an environment ends its episode instead of the request.
             obs_keys: parts of a Dict that observations are to have; None is all.
+            copy: whether observations are arrays of their own.
 
         Raises:
             InvalidOptionError: an option or a part is unknown or out of range.
@@ -100,6 +105,7 @@ class Vector(SendRecv):
         except UnknownOptionError as err:
             raise err.of(env_id) from None
         self.connection = connection
+        self.copy, self._lend = copy, not copy
         self.eid: int = made["eid"]
         self.env_id: str = made["env"]
         self.num_envs: int = made["n"]
@@ -172,11 +178,11 @@ class Vector(SendRecv):
                 frame = encode({"t": "reset", "id": rid, "eid": self.eid, **message})
             else:
                 frame = self._reset_parts[0] + _ID.pack(rid) + self._reset_parts[1]
-            connection.send(frame, rid, connection.sink("reset", {"eid": self.eid, **message}))
+            connection.send(frame, rid, connection.sink("reset", {"eid": self.eid, **message}), lend=self._lend)
             buf, layout = self._receive(rid)
         self._forget_missed()
         self._keep_state()
-        return layout.view(buf)
+        return self._fields(buf, layout)
 
     def _keep_state(self) -> None:
         """Has the journal begin with the present state when that is due, after a step or a reset."""
@@ -228,10 +234,11 @@ class Vector(SendRecv):
         with connection.lock:
             rid = connection.next_id()
             if fields is None:
-                connection.send(self._head + _ID.pack(rid) + self._middle + data, rid, self._log)
+                connection.send(self._head + _ID.pack(rid) + self._middle + data, rid, self._log, lend=self._lend)
             else:
                 fields["eid"] = self.eid
-                connection.send(encode({"t": "step", "id": rid, **fields}), rid, connection.sink("step", fields))
+                sink = connection.sink("step", fields)
+                connection.send(encode({"t": "step", "id": rid, **fields}), rid, sink, lend=self._lend)
             connection.expect(rid)
         self._pending = rid
 
@@ -242,8 +249,7 @@ class Vector(SendRecv):
             timeout: seconds after which to give up with TimeoutError; the step still runs and
                 `step_wait` can be called again. By default the timeout of the connection.
         """
-        buf, layout = self.step_wait_frame(timeout)
-        return layout.view(buf)
+        return self._fields(*self.step_wait_frame(timeout))
 
     def step_wait_frame(self, timeout: float | None = None) -> tuple[Buffer, Layout]:
         """Is `step_wait` for callers that read the reply faster than as a map of arrays.
@@ -264,7 +270,7 @@ class Vector(SendRecv):
 
     def step_one(
         self, action: Any = None, *, policy: str | None = None, seed: int | None = None
-    ) -> tuple[bytearray, Layout]:
+    ) -> tuple[Buffer, Layout]:
         """Steps the only environment; see `step` for policy and seed.
 
         Returns:
@@ -425,7 +431,16 @@ class Vector(SendRecv):
             raise InvalidActionError(f"actions of shape {array.shape}, want {(n, *self._shape[1:])}")
         return array
 
-    def _receive(self, rid: int, keep: bool = False) -> tuple[bytearray, Layout]:
+    def _fields(self, buf: Buffer, layout: Layout) -> dict[str, Any]:
+        """Returns the fields of a batch. If the server may overwrite it, those beside the observations are copied."""
+        reply = layout.view(buf)
+        if isinstance(buf, memoryview):
+            for key, value in reply.items():
+                if key != "obs":
+                    reply[key] = copied(value)
+        return reply
+
+    def _receive(self, rid: int, keep: bool = False) -> tuple[Buffer, Layout]:
         """Returns the reply to request rid, which keep saves after an interrupt. The caller holds the lock."""
         connection = self.connection
         buf = connection.recv(rid, keep=keep)
