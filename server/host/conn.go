@@ -217,6 +217,10 @@ func (c *conn) carryOut(req *request) (reader bool) {
 }
 
 func (c *conn) do(req *request) {
+	req.Room = nil
+	if c.unix != nil {
+		req.Room = c.unix.shared.room(req.place)
+	}
 	if err := c.reply(req, c.sess.Do(c.ctx, &req.Request)); err != nil {
 		c.close(websocket.CloseNormalClosure, "") // ends the reader
 	}

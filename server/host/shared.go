@@ -35,7 +35,7 @@ type sharedHead struct {
 }
 
 // shared is the memory that a unix stream shares with its client, which may write to it at any time. So the server
-// copies a request before it looks at it, and never reads a reply back. The memory cannot shrink.
+// copies a request before it looks at it, and writes a reply there without reading it. The memory cannot shrink.
 type shared struct {
 	memory []byte // mapped; nil without one
 	head   *sharedHead
@@ -100,7 +100,15 @@ func (s *unixStream) readShared(buf []byte) ([]byte, error) {
 	return append(buf[:0], m.memory[from:from+n]...), nil
 }
 
-// writeShared writes the reply to a frame that came with the place p.
+// room returns the memory of a place.
+func (m *shared) room(p place) []byte {
+	if !p.shared {
+		return nil
+	}
+	return m.memory[p.at : p.at : p.at+p.room]
+}
+
+// writeShared writes the reply to a frame that came with the place p, where it may lie already.
 func (s *unixStream) writeShared(frame []byte, p place) error {
 	h := s.shared.head
 	h.reply[0].Store(uint32(len(frame)))
@@ -109,7 +117,9 @@ func (s *unixStream) writeShared(frame []byte, p place) error {
 		h.replied.Add(1)
 		return s.WriteFrame(frame)
 	}
-	copy(s.shared.memory[p.at:], frame)
+	if dst := s.shared.memory[p.at : p.at+len(frame)]; len(frame) > 0 && &dst[0] != &frame[0] {
+		copy(dst, frame)
+	}
 	h.reply[1].Store(uint32(p.at))
 	h.replied.Add(1)
 	if h.asleep.Load() == 0 {

@@ -73,6 +73,7 @@ type Session struct {
 // be used again after Do.
 type Request struct {
 	Data     []byte // the frame, which must not change before Do returns
+	Room     []byte // memory for the reply, up to its capacity; the session does not read it, and keeps no reference
 	frame    wire.Frame
 	deadline time.Time // zero is none
 }
@@ -194,11 +195,24 @@ func (s *Session) enqueue(req *Request) error {
 	return nil
 }
 
-// Do carries out an admitted request and returns the reply, valid until the next Do.
+// Do carries out an admitted request and returns the reply, valid until the next Do. The reply lies at the start of
+// req.Room if it fits there, unless another connection may have to repeat it.
 func (s *Session) Do(ctx context.Context, req *Request) []byte {
-	s.reply = s.carryOut(ctx, req)
+	if s.large { // its memory is not kept
+		s.out, s.large = wire.NewWriter(), false
+	}
+	var reply []byte
+	if req.Room == nil || s.token != "" {
+		reply = s.carryOut(ctx, req)
+		s.reply = reply
+	} else {
+		own := s.out.Swap(req.Room)
+		reply = s.carryOut(ctx, req)
+		s.out.Swap(own)
+		s.reply = nil
+	}
 	s.done = req.frame.ID
-	return s.reply
+	return reply
 }
 
 func (s *Session) carryOut(ctx context.Context, req *Request) (reply []byte) {
@@ -210,9 +224,6 @@ func (s *Session) carryOut(ctx context.Context, req *Request) (reply []byte) {
 			reply = s.refuse(s.out, req.frame.ID, s.fault(wire.ServerFault, "the server has a fault", p, "request", string(req.frame.Type), "stack", string(debug.Stack())))
 		}
 	}()
-	if s.large { // its memory is not kept
-		s.out, s.large = wire.NewWriter(), false
-	}
 	if err != nil {
 		return s.refuse(s.out, req.frame.ID, err)
 	}

@@ -39,6 +39,13 @@ func (s *sink) WriteByte(c byte) error {
 // Reset begins a new frame.
 func (w *Writer) Reset() { w.buf = w.buf[:0] }
 
+// Swap makes the Writer use another buffer from its start on, as far as its capacity suffices, and returns the last one.
+func (w *Writer) Swap(buf []byte) []byte {
+	old := w.buf
+	w.buf = buf[:0]
+	return old
+}
+
 // Trim frees the buffer if its capacity exceeds most.
 func (w *Writer) Trim(most int) {
 	if cap(w.buf) > most {
