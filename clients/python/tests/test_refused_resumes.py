@@ -177,3 +177,23 @@ def test_an_abandoned_request_is_repeated_whatever_its_reply_was() -> None:
 def test_checksum_of_replies() -> None:
     """CRC-32 of the bytes after START, of zlib: 0xCBF43926 for "123456789", the usual check value."""
     assert checksum(bytearray(START) + b"123456789") == 0xCBF43926
+
+
+@pytest.mark.parametrize("size", [64 << 10, 500_003])
+def test_checksum_of_long_replies(size: int) -> None:
+    """It differs after a change of any byte, and after rows of a batch have changed places."""
+    data = bytearray(np.random.default_rng(0).bytes(START + size))
+    want, rng = checksum(data), np.random.default_rng(1)
+    assert checksum(bytearray(START) + data[START:]) == want
+    assert checksum(memoryview(data)) == want
+    for at in (START, START + size - 1, *rng.integers(START, START + size, 50).tolist()):
+        data[at] ^= 1 << int(rng.integers(8))
+        changed = checksum(data)
+        assert changed != want
+        want = changed
+    for row in (4, 128, 2048, 8192):
+        i, j = START + 3 * row, START + 5 * row
+        data[i : i + row], data[j : j + row] = data[j : j + row], data[i : i + row]
+        changed = checksum(data)
+        assert changed != want
+        want = changed

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kubernasium.errors import ConnectionLostError
 from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.transport import START, Buffer
@@ -30,6 +32,8 @@ _CHUNK = 256 << 10  # bytes that are put away together
 _SMALL = 96  # mean bytes of the requests that are compressed: many steps of few environments, in little time
 _EVERY = 16  # one reply in so many is compared, beside all that are not steps
 _HEAD = struct.Struct("<IQI")  # length of the frame, id, check
+_LONG = 64 << 10  # bytes of a reply that is folded before its checksum
+_FOLD = 1021  # words; a prime, so that rows of a batch that change places meet other words
 
 # Checks of a reply. Greater ones are a checksum that it must have.
 _ANY = 0  # nobody got the reply: it may have been a refusal
@@ -56,7 +60,12 @@ class Entry(NamedTuple):
 
 def checksum(buf: Buffer) -> int:
     """Returns the checksum of the reply in buf."""
-    return max(zlib.crc32(memoryview(buf)[START:]), _ACCEPTED + 1)
+    data, check = memoryview(buf)[START:], 0
+    if len(data) >= _LONG:  # sums take a tenth of the time
+        rows = len(data) // (8 * _FOLD)
+        words = np.frombuffer(data, np.uint64, rows * _FOLD).reshape(rows, _FOLD)
+        data, check = data[words.nbytes :], zlib.crc32(np.add.reduce(words, axis=0))
+    return max(zlib.crc32(data, check), _ACCEPTED + 1)
 
 
 class Log:
