@@ -8,6 +8,9 @@ drawn beforehand. A "call" is one `step` of all N environments, with the resets 
 environments included in the rate and left out of the latencies.
 
 EnvPool is measured if it is installed (`pip install envpool`).
+
+The cases "2 KB, no simulation" measure the way of the observations alone: test/Wide-v0 of testdata/wide, whose build
+needs Go, beside the same environment in Python in Gymnasium's SyncVectorEnv.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +39,9 @@ import numpy as np
 import kubernasium  # noqa: F401  registers the environments
 from kubernasium.launcher import Server
 from kubernasium.protocol import Connection, connect
+from kubernasium.vector import VectorEnv
 
-CARTPOLE, GANG = "classic/CartPole-v1", "k8s/GangWindow-v0"
+CARTPOLE, GANG, NO_SIMULATION = "classic/CartPole-v1", "k8s/GangWindow-v0", "test/Wide-v0"
 SIZES = (1, 16, 64, 256, 1024)
 BLOCK = 256  # prepared actions
 # A 2-KB observation: 437 float32. Few prepared instances, so that resets do not count.
@@ -140,6 +146,35 @@ class Echo:
         self.process.wait()
 
 
+class Wide(gymnasium.Env[np.ndarray, int]):
+    """The environment of testdata/wide in Python."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (512,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    _table = np.random.default_rng(1).random((64, 512), np.float32)
+    _steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        """Begins an episode."""
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._table[0], {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Returns the next row of the table."""
+        self._steps += 1
+        return self._table[self._steps % 64], 1.0, self._steps == 400, False, {}
+
+
+def build_wide(folder: str) -> Path:
+    """Builds the server with test/Wide-v0."""
+    binary = Path(folder) / "wide"
+    command = ["go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(binary), "."]
+    package = Path(__file__).parent / "testdata" / "wide"
+    subprocess.run(command, cwd=package, env=os.environ | {"CGO_ENABLED": "0"}, check=True)
+    return binary
+
+
 def open_case(task: str, name: str, num_envs: int, make: Callable[[], Any]) -> Case:
     """Opens an environment, resets it and draws its actions."""
     env = make()
@@ -155,14 +190,15 @@ def open_case(task: str, name: str, num_envs: int, make: Callable[[], Any]) -> C
     return Case(task, name, num_envs, env, tuple(rng.integers(0, env.single_action_space.n, (BLOCK, num_envs))))
 
 
-def cases(server: Server, quick: bool) -> list[Case]:
-    """Opens everything that is compared."""
+def cases(server: Server, wide: Server, quick: bool, only: str) -> list[Case]:
+    """Opens everything that is compared, of tasks that begin with only."""
     sizes = (1, 64) if quick else SIZES
     urls = {"unix": server.url, "unix without shared memory": server.url + "?shm=0", "ws": server.ws_url}
     out: list[Case] = []
 
     def add(task: str, name: str, n: int, make: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        out.append(open_case(task, name, n, lambda: make(*args, **kwargs)))
+        if task.startswith(only):
+            out.append(open_case(task, name, n, lambda: make(*args, **kwargs)))
 
     add("ping", "echo by another Python process", 1, Echo)
     for transport, url in urls.items():
@@ -174,7 +210,24 @@ def cases(server: Server, quick: bool) -> list[Case]:
             add(task, f"ours, unwrapped, {transport}", 1, make_unwrapped, GANG, url=url, **options)
             for n in sizes[1:]:
                 add(task, f"ours, make_vec, {transport}", n, gymnasium.make_vec, GANG, n, url=url, **options)
+                if options and url == server.url:
+                    name = f"ours, make_vec, {transport}, copy=False"
+                    add(task, name, n, gymnasium.make_vec, GANG, n, url=url, copy=False, **options)
+    for n in sizes[1:]:
+        add_wide(add, wide, n)
     return out
+
+
+def add_wide(add: Callable[..., None], wide: Server, n: int) -> None:
+    """Opens test/Wide-v0 with and without copies, and its twin in Gymnasium's vector."""
+    task, make, own = "2 KB, no simulation", partial(VectorEnv, NO_SIMULATION, n), {"threads": 1}
+    add(task, "ours, unix without shared memory", n, make, url=wide.url + "?shm=0", **own)
+    for copy in (True, False):
+        add(task, f"ours, unix, copy={copy}", n, make, url=wide.url, copy=copy, **own)
+    if n <= 256:
+        for copy in (True, False):
+            name = f"Gymnasium, SyncVectorEnv, copy={copy}"
+            add(task, name, n, gymnasium.vector.SyncVectorEnv, [Wide] * n, copy=copy)
 
 
 def add_cartpole(add: Callable[..., None], urls: dict[str, str], n: int) -> None:
@@ -214,8 +267,8 @@ def make_envpool(n: int) -> Any:
 def targets(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Compares the figures with what is to be reached."""
 
-    def rate(name: str, n: int) -> float:
-        found = [r for r in rows if r["task"] == "CartPole" and r["num_envs"] == n and r["name"].startswith(name)]
+    def rate(name: str, n: int, task: str = "CartPole") -> float:
+        found = [r for r in rows if r["task"] == task and r["num_envs"] == n and r["name"].startswith(name)]
         return max((r["steps_per_second"] for r in found), default=float("nan"))
 
     wanted = [
@@ -224,6 +277,7 @@ def targets(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ("N=64", rate("ours", 64), 800_000),
         ("N=64, times SyncVectorEnv", rate("ours", 64) / rate("Gymnasium, SyncVectorEnv", 64), 7),
         ("N=1024", rate("ours", 1024), 4_000_000),
+        ("N=256, 2 KB, copy=False", rate("ours, unix, copy=False", 256, "2 KB, no simulation"), 2_000_000),
     ]
     return [
         {"what": what, "got": got, "target": target, "reached": got >= target}
@@ -260,12 +314,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.4, help="of a case in a round")
     parser.add_argument("--quick", action="store_true", help="N = 1 and 64 only")
+    parser.add_argument("--only", default="", help="measure the cases only whose task begins with this")
     parser.add_argument("--json", type=Path, help="file for the report as JSON")
     parser.add_argument("--markdown", type=Path, help="file for the table")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     args = parser.parse_args()
-    with Server(args=["--listen", "127.0.0.1:0"]) as server, contextlib.ExitStack() as stack:
-        opened = cases(server, args.quick)
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(Server(args=["--listen", "127.0.0.1:0"]))
+        binary = build_wide(stack.enter_context(tempfile.TemporaryDirectory()))
+        wide = stack.enter_context(Server(binary))
+        opened = cases(server, wide, args.quick, args.only)
         for case in opened:
             stack.callback(case.env.close)
             case.round(0.05)
