@@ -256,10 +256,7 @@ func (in *Instance) True(t int) []float64 {
 // Predict writes to dst the predicted durations in seconds of supersteps t … t+len(dst)-1
 // if levels stays in force; len(dst) is at most the trace's Columns.
 func (in *Instance) Predict(t int, levels []uint16, dst []float64) {
-	n, planned := in.trace.Tasks, in.Planned(t)
-	for h := range dst {
-		dst[h], _ = in.model.Superstep(planned[h*n:(h+1)*n], levels)
-	}
+	in.model.Supersteps(dst, in.Planned(t), levels)
 }
 
 // Execute returns the true duration in seconds of step t under levels and its slowest

@@ -162,6 +162,35 @@ func (m *Model) Superstep(sizes []float64, levels []uint16) (duration float64, b
 	return duration, bottleneck
 }
 
+// Supersteps writes to dst the durations of successive supersteps under levels, each of which is that of Superstep.
+// sizes is row-major of shape (len(dst), tasks).
+func (m *Model) Supersteps(dst, sizes []float64, levels []uint16) {
+	knots, n := m.profile.Sizes, len(levels)
+	last := len(knots) - 1
+	low, high := knots[0], knots[last]
+	scale := float64(last) / (high - low)
+	clear(dst)
+	for k, l := range levels {
+		// Of task k at its level; that of the next interval is m.levels further.
+		cubics := m.table[k*last*m.levels+min(int(l), m.levels-1):]
+		for h := range dst {
+			v, i, u := sizes[h*n+k], 0, 0.0
+			if v >= high {
+				i, u = last-1, high-knots[last-1]
+			} else if v > low {
+				i = min(int((v-low)*scale), last-1) // as locate does, and with the same result
+				if v < knots[i] || v >= knots[i+1] {
+					i = search(knots, v)
+				}
+				u = v - knots[i]
+			}
+			if d := cubics[i*m.levels].at(u); d > dst[h] || k == 0 {
+				dst[h] = d
+			}
+		}
+	}
+}
+
 // Curve is the duration of one task at one workload size as a function of its level.
 type Curve struct {
 	cubics []cubic // by level

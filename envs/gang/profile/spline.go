@@ -128,10 +128,16 @@ func locate(knots []float64, v float64) (i int, u float64) {
 	i = int((v - knots[0]) / (knots[last] - knots[0]) * float64(last))
 	i = min(i, last-1)
 	if v < knots[i] || v >= knots[i+1] {
-		i = sort.SearchFloat64s(knots, v)
-		if knots[i] > v {
-			i--
-		}
+		i = search(knots, v)
 	}
 	return i, v - knots[i]
+}
+
+// search returns i with knots[i] ≤ v < knots[i+1], which exists.
+func search(knots []float64, v float64) int {
+	i := sort.SearchFloat64s(knots, v)
+	if knots[i] > v {
+		i--
+	}
+	return i
 }
