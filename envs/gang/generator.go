@@ -208,9 +208,13 @@ func (s *source) draw(ctx context.Context, rng *rand.Rand) (*planner.Instance, e
 	case SplitHeldOut:
 		seed ^= splitStream
 	}
-	var err error
-	p.instance, err = s.make(ctx, seed)
-	return p.instance, err
+	in, err := s.make(ctx, seed)
+	if err != nil {
+		return nil, err
+	}
+	in.KeepScaled()
+	p.instance = in
+	return in, nil
 }
 
 // checkEvery is the number of supersteps between checks of the context.

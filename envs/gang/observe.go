@@ -2,6 +2,7 @@ package gang
 
 import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/gang/planner"
 	"github.com/kubernasium/kubernasium/envs/gang/published"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -28,10 +29,8 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	}
 	durations, tasks := t.sections()
 	t.in.Predict(now, t.levels, t.keep)
-	t.scale(obs[:t.opts.Horizon], t.keep)
-	for w := 1; w <= t.opts.Windows; w++ {
-		t.scale(obs[w*t.opts.Horizon:(w+1)*t.opts.Horizon], t.in.Predicted(now, w))
-	}
+	planner.Scale(obs, t.keep, t.opts.DurationLow, t.opts.DurationHigh)
+	t.in.Scaled(obs[t.opts.Horizon:durations], now, t.opts.DurationLow, t.opts.DurationHigh)
 	sizes, shares := obs[durations:durations+tasks], obs[durations+tasks:durations+2*tasks]
 	planned := t.in.Planned(now)
 	for k, l := range t.levels {
@@ -39,14 +38,6 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, mask []bool) {
 		shares[k] = float32(t.src.model.MilliCPU(int(l))) / float32(t.src.model.Config().TotalMilliCPU)
 	}
 	obs[durations+2*tasks] = t.SincePlan()
-}
-
-// scale maps durations to [0, 1].
-func (t *Task) scale(dst []float32, durations []float64) {
-	low, span := t.opts.DurationLow, t.opts.DurationHigh-t.opts.DurationLow
-	for i, d := range durations {
-		dst[i] = float32(min(max((d-low)/span, 0), 1))
-	}
 }
 
 // sinceScale is the number of steps since the last plan that is 1 in an observation.

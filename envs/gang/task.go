@@ -170,7 +170,7 @@ func (t *Task) Bytes() envs.Bytes {
 	case t.src.fixed != nil:
 		b.Shared += instance
 	case len(t.src.pool) > 0:
-		b.Shared += int64(len(t.src.pool)) * instance
+		b.Shared += int64(len(t.src.pool)) * (instance + planner.ScaledBytes(o.Steps+1, o.Windows, o.Horizon))
 	default:
 		b.Each += instance
 	}

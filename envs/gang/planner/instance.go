@@ -71,6 +71,10 @@ type Instance struct {
 	phase     int // steps whose number plus phase have the same quotient by lockstep are computed together
 
 	cache atomic.Pointer[configCache] // for planners; nil caches none
+
+	scaled      []float32     // of the shape of predicted; nil keeps none
+	scaledReady []atomic.Bool // by step: its values are final
+	scaling     sync.Mutex    // guards those that are not
 }
 
 // NewInstance makes an instance whose table covers windows 1 … windows and holds, for each configuration, the predicted
@@ -149,6 +153,50 @@ func (in *Instance) Predicted(t, window int) []float64 {
 	in.row(context.Background(), t)
 	i := (t*in.windows + window - 1) * in.columns
 	return in.predicted[i : i+in.columns : i+in.columns]
+}
+
+// KeepScaled makes Scaled keep what it computes, for instances that many environments play. Call it before the first use
+// of the instance.
+func (in *Instance) KeepScaled() {
+	in.scaled, in.scaledReady = make([]float32, len(in.predicted)), make([]atomic.Bool, in.trace.Steps)
+}
+
+// ScaledBytes estimates the memory that KeepScaled takes.
+func ScaledBytes(steps, windows, predicted int) int64 {
+	const number, ready = 4, 4
+	return int64(steps) * int64(windows*predicted*number+ready)
+}
+
+// Scaled writes to dst, row-major of shape (Windows, Columns), what Scale makes of Predicted(t, 1) … Predicted(t, Windows).
+// On an instance that keeps these, all calls have the same low and high.
+func (in *Instance) Scaled(dst []float32, t int, low, high float64) {
+	if in.windows == 0 {
+		return
+	}
+	in.row(context.Background(), t)
+	n := in.windows * in.columns
+	from, to := t*n, (t+1)*n
+	if in.scaled == nil {
+		Scale(dst, in.predicted[from:to], low, high)
+		return
+	}
+	if !in.scaledReady[t].Load() {
+		in.scaling.Lock()
+		if !in.scaledReady[t].Load() {
+			Scale(in.scaled[from:to], in.predicted[from:to], low, high)
+			in.scaledReady[t].Store(true)
+		}
+		in.scaling.Unlock()
+	}
+	copy(dst, in.scaled[from:to])
+}
+
+// Scale maps durations of low … high to [0, 1], and clips others. dst has room for all.
+func Scale(dst []float32, durations []float64, low, high float64) {
+	span := high - low
+	for i, d := range durations {
+		dst[i] = float32(min(max((d-low)/span, 0), 1))
+	}
 }
 
 // row makes the table's rows of step t final, unless ctx ends.

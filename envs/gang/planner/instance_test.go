@@ -85,3 +85,44 @@ func TestNewInstanceErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestScale(t *testing.T) {
+	got := make([]float32, 7)
+	planner.Scale(got, []float64{10, 20, 30, 9, 31, math.Inf(1), math.Inf(-1)}, 10, 30)
+	if diff := cmp.Diff([]float32{0, 0.5, 1, 0, 1, 1, 0}, got); diff != "" { // by hand
+		t.Errorf("Scale differs (-want +got):\n%s", diff)
+	}
+}
+
+// An instance that keeps scaled durations gives those of one that does not, to many callers at once; run with -race.
+func TestScaledConcurrent(t *testing.T) {
+	const low, high = 40, 160
+	kept, alone := gangtest.LawInstance(t, 5, 30, 4, 8, false), gangtest.LawInstance(t, 5, 30, 4, 8, false)
+	kept.KeepScaled()
+	want := make([]float32, alone.Windows()*alone.Columns())
+	var all [30][]float32
+	for step := range all {
+		for w := 1; w <= alone.Windows(); w++ {
+			planner.Scale(want[(w-1)*alone.Columns():], alone.Predicted(step, w), low, high)
+		}
+		all[step] = make([]float32, len(want))
+		alone.Scaled(all[step], step, low, high)
+		if diff := cmp.Diff(want, all[step]); diff != "" {
+			t.Errorf("Scaled of step %d differs (-want +got):\n%s", step, diff)
+		}
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			got := make([]float32, len(want))
+			for i := range 60 {
+				step := (i*7 + g*11) % 30
+				kept.Scaled(got, step, low, high)
+				if diff := cmp.Diff(all[step], got); diff != "" {
+					t.Errorf("Scaled of step %d differs (-alone +kept):\n%s", step, diff)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
