@@ -28,6 +28,12 @@ const (
 	moreSweeps  = 10
 )
 
+// Prices at an action of 0, as the option base names them.
+const (
+	MeanValues = "mean_values"
+	Duals      = "duals"
+)
+
 // Scale turns actions into prices and back.
 type Scale struct {
 	Base [lra.NumApps]float64 // prices at an action of 0
@@ -38,6 +44,22 @@ type Scale struct {
 func (s *Scale) Prices(pi *[lra.NumApps]float64, action []float32) {
 	for a := range pi {
 		pi[a] = s.Base[a] + s.Unit*float64(action[a])
+	}
+}
+
+// Rebase sets the prices at an action of 0 to the duals of the linear program of what is left, if there is anything.
+func (s *Scale) Rebase(ctx context.Context, left *planner.Problem) (err error) {
+	if len(left.Class) > 0 && left.Batch.Total() > 0 {
+		s.Base, err = left.Duals(ctx)
+	}
+	return err
+}
+
+// Features writes the prices at an action of 0 to dst, as many as fit: half of 1 and what they exceed mean by, within 0
+// and 1.
+func (s *Scale) Features(dst []float32, mean *[lra.NumApps]float64) {
+	for a := range dst {
+		dst[a] = float32(min(max((1+s.Base[a]-mean[a])/2, 0), 1))
 	}
 }
 

@@ -2,7 +2,6 @@ package pricing
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -13,35 +12,22 @@ import (
 
 // constant makes policies that take the same action at every step.
 func constant(c prices.Constants) func(envs.Task) (envs.Policy, error) {
-	return func(task envs.Task) (envs.Policy, error) {
-		if _, ok := task.(*Task); !ok {
-			return nil, notPricing(task)
-		}
-		return c.Policy(), nil
-	}
-}
-
-func notPricing(task envs.Task) error {
-	return fmt.Errorf("lra: a baseline of pricing for a task of type %T", task)
+	return envs.ForTask("lra: a baseline of pricing", func(*Task) (envs.Policy, error) { return c.Policy(), nil })
 }
 
 // pricing makes a policy of a function that sets prices.
 func pricing(set func(ctx context.Context, t *Task, pi *[lra.NumApps]float64) error) func(envs.Task) (envs.Policy, error) {
-	return func(task envs.Task) (envs.Policy, error) {
-		t, ok := task.(*Task)
-		if !ok {
-			return nil, notPricing(task)
-		}
+	return envs.ForTask("lra: a baseline of pricing", func(t *Task) (envs.Policy, error) {
 		return func(ctx context.Context, _ *cluster.State, _ bool, action []float32) error {
-			pi := t.src.scale.Base
+			pi := t.src.scale.Base // also where actions add to duals
 			if err := set(ctx, t, &pi); err != nil {
 				return err
 			}
 			clear(action)
-			t.src.scale.Action(action, &pi)
+			t.scale.Action(action, &pi)
 			return nil
 		}, nil
-	}
+	})
 }
 
 // linear makes a baseline that takes the prices of the linear program of the remaining containers.

@@ -4,7 +4,8 @@
 // # Action
 //
 // Box of 7 numbers from -1 to 1. The price of a container of an application is the value that one adds to a node, in
-// the mean of all states, plus scale (half) times the number. A batch is placed node by node, period nodes for each
+// the mean of all states, plus scale (half) times the number. With base duals the number adds to the dual of the linear
+// program of what is left instead. A batch is placed node by node, period nodes for each
 // action: the next node takes the remaining containers whose value less their prices is highest, such that the nodes
 // after it have room for the rest. With online arrivals the Box has 9 numbers, and each of the next period containers goes
 // to the node whose index it raises most. The index of a node is its expected discounted surplus. The node is offered
@@ -13,7 +14,7 @@
 //
 // # Observation
 //
-// A Box of 10. With a batch:
+// A Box of 10, or 17 with base duals. With a batch:
 //
 //	index  meaning                                                      min  max
 //	0–6    containers of each application that are left, over the slots
@@ -21,6 +22,8 @@
 //	7      all of them                                                  0    1
 //	8      nodes to be filled, over all                                 0    1
 //	9      1 over the nodes to be filled                                0    1
+//	10–16  base duals only: half of 1 and what the dual of each
+//	       application exceeds the mean value by                        0    1
 //
 // With online arrivals 0–6 are the running containers over all slots, 7 is all of them, 8 the share
 // of vacant nodes, 9 the value of the cluster over twice its slots.

@@ -29,7 +29,7 @@ func (t *Task) applyArrivals(ctx context.Context, c cluster.Cluster, rates []flo
 
 // Apply implements [envs.Task].
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	t.src.scale.Prices(&t.pi, action)
+	t.scale.Prices(&t.pi, action)
 	if t.ep.Online() {
 		return t.applyArrivals(ctx, c, action[lra.NumApps:])
 	}
@@ -50,7 +50,7 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	if end {
 		t.ep.Finish()
 	}
-	return t.outcome(before, end), nil
+	return t.outcome(before, end), t.rebase(ctx)
 }
 
 // left returns the problem of the remaining containers on the nodes still to fill.

@@ -12,5 +12,6 @@ func (t *Task) Features() []envs.Features {
 	if t.ep.Online() {
 		return []envs.Features{{Names: append(world.PerApp("running_"), "running", "vacant_nodes", "cluster_value")}}
 	}
-	return []envs.Features{{Names: append(world.PerApp("remaining_"), "remaining", "nodes_left", "inverse_nodes_left")}}
+	names := append(world.PerApp("remaining_"), "remaining", "nodes_left", "inverse_nodes_left")
+	return []envs.Features{{Names: append(names, world.PerApp("dual_")...)[:t.src.shape]}}
 }

@@ -14,9 +14,10 @@ import (
 // source holds what all tasks of one Open share. It is read-only.
 type source struct {
 	*world.Source
-	period int
-	finish int
-	scale  prices.Scale
+	period, finish int
+	scale          prices.Scale
+	duals          bool // actions add to the duals of what is left
+	shape          int  // features of an observation
 }
 
 // newSource checks the options and reads the files that they name.
@@ -28,7 +29,10 @@ func newSource(o Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &source{Source: src, period: o.Period, finish: o.Finish, scale: prices.Scale{Base: planner.MeanValues(src.Kinds[0].Plan), Unit: o.Scale}}
+	p := &source{Source: src, period: o.Period, finish: o.Finish, scale: prices.Scale{Base: planner.MeanValues(src.Kinds[0].Plan), Unit: o.Scale}, shape: features}
+	if o.Base == prices.Duals {
+		p.duals, p.shape = true, features+lra.NumApps
+	}
 	if p.period == 0 {
 		p.period = 1
 		if o.Arrivals == world.ArrivalsOnline {
@@ -43,7 +47,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 	if err := t.ep.Begin(ctx, c, rng); err != nil {
 		return err
 	}
-	t.node, t.rest, t.reward = 0, lra.Counts{}, t.src.Options.NewReward()
+	t.node, t.rest, t.reward, t.scale = 0, lra.Counts{}, t.src.Options.NewReward(), t.src.scale
 	if t.ep.Online() {
 		t.worth.Start(t.src.Kinds[0].Plan, prices.Interest)
 		return nil
@@ -54,5 +58,13 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 		}
 		t.rest[a]++
 	}
-	return nil
+	return t.rebase(ctx)
+}
+
+// rebase sets the prices at an action of 0 for the next choice.
+func (t *Task) rebase(ctx context.Context) error {
+	if !t.src.duals {
+		return nil
+	}
+	return t.scale.Rebase(ctx, t.left())
 }

@@ -11,7 +11,7 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, _ []bool) {
 	of, slots := t.rest, lra.MaxSlots*(len(t.ep.Placement())-t.node)
 	share := float32(len(t.ep.Placement())-t.node) / float32(len(t.ep.Placement()))
 	if t.ep.Online() {
-		of, slots, share = t.running(), t.src.Slots, float32(t.ep.Vacant)/float32(len(t.ep.Placement()))
+		of, slots, share = t.ep.Placement().Batch(), t.src.Slots, float32(t.ep.Vacant)/float32(len(t.ep.Placement()))
 	}
 	if slots == 0 {
 		return
@@ -23,10 +23,8 @@ func (t *Task) Observe(_ *cluster.State, obs []float32, _ []bool) {
 	obs[lra.NumApps+1] = share
 	if !t.ep.Online() {
 		obs[lra.NumApps+2] = lra.MaxSlots / float32(slots)
+		t.scale.Features(obs[features:], &t.src.scale.Base)
 	} else {
 		obs[lra.NumApps+2] = float32(min(max(t.ep.Value/float64(2*slots), 0), 1))
 	}
 }
-
-// running returns the running containers.
-func (t *Task) running() lra.Counts { return t.ep.Placement().Batch() }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra/prices"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
@@ -19,13 +20,14 @@ type Options struct {
 	Reward          string  `opt:"reward" valid:"dense|terminal|gap" doc:"dense; terminal: all at the end of the episode; or gap, with online arrivals: dense, less what the running containers are worth by the linear bound of the mean mix"`
 	Period          int     `opt:"period" valid:"0,1e6" doc:"nodes that are filled, or online containers that are placed, at the same prices; 0 is 1 node or 200 containers"`
 	Scale           float64 `opt:"scale" valid:"0.001,100" doc:"throughput of a container that an action of 1 adds to a price"`
+	Base            string  `opt:"base" valid:"mean_values|duals" doc:"with a batch, the prices at an action of 0: mean_values, or duals of the linear program of what is left"`
 	Finish          int     `opt:"finish" valid:"0,1e6" doc:"with a batch, the last nodes, which the integer program fills together; 0 is none"`
 }
 
 // DefaultOptions returns the defaults of k8s/LRAPricing-v0.
 func DefaultOptions() Options {
 	o := world.DefaultOptions()
-	return Options{Instances: o.Instances, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward, Scale: priceScale}
+	return Options{Instances: o.Instances, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward, Scale: priceScale, Base: prices.MeanValues}
 }
 
 // common returns the options of package world.
@@ -38,8 +40,8 @@ func (o *Options) common() world.Options {
 
 // check checks the options that package world does not have.
 func (o *Options) check() error {
-	if o.Arrivals == world.ArrivalsOnline && o.Finish > 0 {
-		return fmt.Errorf("%w: finish is of batch arrivals only", envs.ErrInvalidOption)
+	if o.Arrivals == world.ArrivalsOnline && (o.Finish > 0 || o.Base == prices.Duals) {
+		return fmt.Errorf("%w: finish and base duals are of batch arrivals only", envs.ErrInvalidOption)
 	}
 	return envs.CheckOptions(o)
 }

@@ -3,6 +3,7 @@ package pricing_test
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -96,6 +97,31 @@ func TestRounded(t *testing.T) {
 	narrow, duals, rounded := mean("duals", 0.5), mean("duals", 1), mean("rounded", 1)
 	if duals < narrow+0.002 || rounded < duals+0.002 {
 		t.Errorf("duals reaches %v at scale 0.5 and %v at 1, rounded %v; want 0.002 more from one to the next", narrow, duals, rounded)
+	}
+}
+
+// TestBaseDuals: with base duals an action of 0 takes the duals, so that constant prices reach what duals does, and
+// rounded has the same prices as without.
+func TestBaseDuals(t *testing.T) {
+	opts := map[string]any{"nodes": 12, "containers": 90, "scale": 1.0}
+	mean, rounded := throughput(t, opts, "constant"), throughput(t, opts, "rounded")
+	opts["base"], opts["scale"] = "duals", 0.05
+	duals := throughput(t, opts, "duals")
+	if got := throughput(t, opts, "constant"); got != duals || got == mean {
+		t.Errorf("an action of 0 reaches %v, want %v as duals and not %v as the mean values", got, duals, mean)
+	}
+	if got := throughput(t, opts, "rounded"); got != rounded {
+		t.Errorf("rounded reaches %v with base duals, want %v", got, rounded)
+	}
+	v := open(t, opts)
+	obs := slices.Clone(envstest.Reset(t, v, 3).Obs)
+	for a, dual := range obs[len(obs)-lra.NumApps:] {
+		if dual <= 0 || dual >= 1 {
+			t.Errorf("feature %d, a dual, is %v, want one within (0, 1)", len(obs)-lra.NumApps+a, dual)
+		}
+	}
+	if first := envstest.Step(t, v, make([]float32, lra.NumApps)...); slices.Equal(first.Obs[len(obs)-lra.NumApps:], obs[len(obs)-lra.NumApps:]) {
+		t.Error("the duals of what is left did not change with a step")
 	}
 }
 

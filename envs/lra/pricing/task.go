@@ -26,6 +26,7 @@ type Task struct {
 	ep     *world.Episode
 	reward world.Reward
 
+	scale prices.Scale
 	pi    [lra.NumApps]float64
 	worth *planner.Worth // online: of a node and its future containers; nil with a batch
 
@@ -63,7 +64,7 @@ func (t *Task) Spaces() (obs, act space.Space) {
 	if t.ep.Online() {
 		actions += prices.RateActions
 	}
-	return space.NewBox(0, 1, features), space.NewBox(-prices.MaxAction, prices.MaxAction, actions)
+	return space.NewBox(0, 1, t.src.shape), space.NewBox(-prices.MaxAction, prices.MaxAction, actions)
 }
 
 // Info implements [envs.InfoWriter].

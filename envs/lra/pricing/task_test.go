@@ -18,13 +18,14 @@ func TestContract(t *testing.T) {
 	}{
 		{"pricing", map[string]any{"nodes": 12, "containers": 90, "min_containers": 60}},
 		{"pricing, online", map[string]any{"nodes": 12, "containers": 60, "arrivals": "online", "period": 7, "reward": "gap"}},
+		{"pricing, base duals", map[string]any{"nodes": 6, "containers": 40, "base": "duals", "scale": 0.05}},
 		{"pricing, finish", map[string]any{"nodes": 12, "containers": 90, "finish": 4}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			steps := 600
 			if testing.Short() {
 				steps = 150
-				if tc.opts["arrivals"] == "online" || tc.opts["finish"] != nil { // a step takes sweeps over all states, or branch and bound
+				if tc.opts["arrivals"] == "online" || tc.opts["finish"] != nil || tc.opts["base"] != nil { // a step takes sweeps over all states, a linear program, or branch and bound
 					steps = 20
 				}
 			}
@@ -38,7 +39,8 @@ func TestInvalidOptions(t *testing.T) {
 	envstest.CheckInvalid(t, id, map[string]any{"period": -1}, "period is -1, want 0 to 1000000")
 	envstest.CheckInvalid(t, id, map[string]any{"scale": 0.0}, "scale is 0, want 0.001 to 100")
 	envstest.CheckInvalid(t, id, map[string]any{"finish": -1}, "finish is -1, want 0 to 1000000")
-	envstest.CheckInvalid(t, id, map[string]any{"arrivals": "online", "finish": 3}, "finish is of batch arrivals only")
+	envstest.CheckInvalid(t, id, map[string]any{"arrivals": "online", "base": "duals"}, "finish and base duals are of batch arrivals only")
+	envstest.CheckInvalid(t, id, map[string]any{"arrivals": "online", "finish": 3}, "finish and base duals are of batch arrivals only")
 }
 
 // TestGoldenEpisodes pins episodes: a change of any law, draw or feature shows here and must be
