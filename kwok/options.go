@@ -150,8 +150,9 @@ func (p retryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil || resp.StatusCode != http.StatusTooManyRequests || r.Body != nil && r.GetBody == nil {
 			return resp, err
 		}
-		_ = resp.Body.Close()                                                  // its size is known
-		if err := poll.Sleep(r.Context(), pause/2+rand.N(pause)); err != nil { // spread the retries
+		_ = resp.Body.Close() // its size is known
+		spread := pause/2 + rand.N(pause)
+		if err := poll.Sleep(r.Context(), spread); err != nil {
 			return nil, err
 		}
 		if r.GetBody != nil {
