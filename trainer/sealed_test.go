@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/csv"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,7 +20,8 @@ import (
 var sealed = regexp.MustCompile(`\b3[_,]?\d{3}[_,]?\d{3}[_,]?\d{3}\b|--sealed`)
 
 // TestNothingPlaysSealedSeeds: no default, example or text of a command, and no document or script, has a
-// seed of the sealed block, but for the page of the method, which describes it, and tools/sealed.py, which plays it once.
+// seed of the sealed block, but for the page of the method, which describes it, and tools/sealed.py and tools/results.py,
+// which play it once.
 func TestNothingPlaysSealedSeeds(t *testing.T) {
 	if !sealed.MatchString("--seed 3_000_000_007") || !sealed.MatchString("from 3,000,000,000 on") || sealed.MatchString("2000000000") {
 		t.Fatal("the pattern is wrong")
@@ -50,7 +52,7 @@ func TestNothingPlaysSealedSeeds(t *testing.T) {
 		}
 		for _, path := range paths {
 			name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
-			if info, err := os.Stat(path); err != nil || info.IsDir() || strings.HasPrefix(name, ".cache/") || name == "docs/results/method.md" || name == "CHANGELOG.md" || name == "tools/sealed.py" {
+			if info, err := os.Stat(path); err != nil || info.IsDir() || strings.HasPrefix(name, ".cache/") || name == "docs/results/method.md" || name == "CHANGELOG.md" || name == "tools/sealed.py" || name == "tools/results.py" {
 				continue
 			}
 			check(name, clitest.Read(t, path))
@@ -58,49 +60,59 @@ func TestNothingPlaysSealedSeeds(t *testing.T) {
 	}
 }
 
-// TestSealedPage: the page of final scores has every model of the tables of the sealed block with its mean and
-// verdict, bold where that is "better", and the record of uses has every environment of a table once.
+// TestSealedPage: the page of final scores has every model and training of the tables of the sealed block with its mean
+// and verdict, bold where that is "better", and the record of uses has every table once.
 func TestSealedPage(t *testing.T) {
 	results := filepath.Join("..", "docs", "results")
-	read := func(path string) [][]string {
-		rows, err := csv.NewReader(strings.NewReader(clitest.Read(t, path))).ReadAll()
-		if err != nil || len(rows) < 2 {
-			t.Fatalf("%s: %d rows, %v", path, len(rows), err)
-		}
-		return rows
-	}
-	uses := map[string]int{}
-	for _, row := range read(filepath.Join(results, "sealed.csv"))[1:] {
-		uses[row[0]]++
-	}
 	page := clitest.Read(t, filepath.Join(results, "sealed.md"))
 	tables, err := filepath.Glob(filepath.Join(results, "sealed", "*.csv"))
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
-	models := 0
+	of := map[string]string{} // names of the parts of make results, by table
+	for name, p := range resultsParts(t) {
+		if p.Sealed != nil {
+			of[filepath.Base(p.Sealed.Table)] = strings.Replace(name, ".json", "", 1)
+		}
+	}
+	lines := 0
+	has := func(start, name, mean, verdict string) {
+		if verdict == "better" {
+			name = "**" + name + "**"
+		}
+		lines++
+		line := regexp.MustCompile(`(?m)^\| ` + fmt.Sprintf(start, regexp.QuoteMeta(name)) + ` \| ` + regexp.QuoteMeta(mean) + ` \|.*\| ` + verdict + ` \|$`)
+		if !line.MatchString(page) {
+			t.Errorf("sealed.md has no line of %s with the mean %s and the verdict %s", name, mean, verdict)
+		}
+	}
 	for _, path := range tables {
+		part, training := of[filepath.Base(path)]
 		env := strings.Replace(strings.TrimSuffix(filepath.Base(path), ".csv"), "-", "/", 1)
-		if uses[env] != 1 {
-			t.Errorf("sealed.csv has %d uses of %s, want 1", uses[env], env)
-		}
-		for _, row := range read(path)[1:] {
-			verdict := row[6]
-			if verdict == "" {
-				continue
-			}
-			name := strings.TrimSuffix(row[0], ".safetensors")
-			if verdict == "better" {
-				name = "**" + name + "**"
-			}
-			models++
-			line := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta("`"+env+"`") + ` \| \d+ \| ` + regexp.QuoteMeta(name+" | "+row[1]) + ` \|.*\| ` + verdict + ` \|$`)
-			if !line.MatchString(page) {
-				t.Errorf("sealed.md has no line of %s with the mean %s and the verdict %s on %s", name, row[1], verdict, env)
+		for _, row := range sealedRows(t, path) {
+			switch verdict := row[6]; {
+			case verdict == "":
+			case !training:
+				has(regexp.QuoteMeta("`"+env+"`")+` \| \d+ \| %s`, strings.TrimSuffix(row[0], ".safetensors"), row[1], verdict)
+			case strings.HasSuffix(row[0], " seeds"):
+				has(`%s \| \d+`, part, row[1], verdict)
 			}
 		}
 	}
-	if found := strings.Count(page, "\n| `"); found != models {
-		t.Errorf("sealed.md has %d models, the tables %d", found, models)
+	if found := len(regexp.MustCompile(`(?m)^\| .*\| (better|worse|undecided) \|$`).FindAllString(page, -1)); found != lines {
+		t.Errorf("sealed.md has %d models and trainings, the tables %d", found, lines)
 	}
+	if uses := len(sealedRows(t, filepath.Join(results, "sealed.csv"))); uses != len(tables) {
+		t.Errorf("sealed.csv has %d uses, want one of each of %d tables", uses, len(tables))
+	}
+}
+
+// sealedRows returns the rows of a CSV file below its header.
+func sealedRows(t *testing.T, path string) [][]string {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(clitest.Read(t, path))).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%s: %d rows, %v", path, len(rows), err)
+	}
+	return rows[1:]
 }
