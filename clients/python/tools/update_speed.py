@@ -16,6 +16,7 @@ README, SOURCE = CLIENT / "README.md", CLIENT.parent.parent / "docs" / "wire.md"
 BEGIN, END = "<!-- from docs/wire.md by tools/update_speed.py -->\n", "<!-- end -->"
 COLUMNS = {
     "`make` or `make_vec`": ("ours, make, unix", "ours, make_vec, unix"),
+    "Gymnasium's NumPy environment": ("Gymnasium, make", "Gymnasium, CartPoleVectorEnv"),
     "Gymnasium's SyncVectorEnv": ("Gymnasium, make", "Gymnasium, SyncVectorEnv"),
     "EnvPool": ("EnvPool", "EnvPool"),
 }  # of one environment, of several
