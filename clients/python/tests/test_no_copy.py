@@ -318,7 +318,7 @@ def test_outlives_a_killed_server() -> None:
 
 @on_linux
 def test_interrupts(server: Server, interrupts: None) -> None:
-    """After an interrupt the session goes on, and views are right."""
+    """An interrupt ends neither the session nor the views: the next steps return the right observations."""
     with VectorEnv(CARTPOLE, N, url=server.url, copy=False) as envs:
         envs.reset(seed=1)
         for k in range(20):
