@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/csv"
 	"math/big"
 	"path/filepath"
 	"regexp"
@@ -26,37 +25,19 @@ func wins(t *testing.T) map[string]bool {
 		if strings.Contains(part.Evaluate, "--baseline") {
 			t.Errorf("%s: its record is of some baselines, want all", name)
 		}
-		if wonBy(t, filepath.Join("..", part.Record), part.Expect["mean"]) && (part.Sealed == nil || wonSealed(t, part.Sealed.Table)) {
+		if wonBy(t, filepath.Join("..", part.Record), part.Expect["mean"]) && (part.Sealed == nil || trainingVerdict(t, part.Sealed.Table) == "better") {
 			won[part.Expect["mean"]] = true
 		}
 	}
 	return won
 }
 
-// wonSealed reports whether a table of the sealed block calls a training of several seeds better.
-func wonSealed(t *testing.T, table string) bool {
-	t.Helper()
-	return trainingVerdict(t, filepath.Join("..", table)) == "better"
-}
-
 // wonBy reports whether a table of compare calls the training or model with this mean better.
 func wonBy(t *testing.T, path, mean string) bool {
 	t.Helper()
-	rows, err := csv.NewReader(strings.NewReader(clitest.Read(t, path))).ReadAll()
-	if err != nil || len(rows) < 2 {
-		t.Fatalf("%s: %d rows, %v", path, len(rows), err)
-	}
-	verdict, oracles, baselines := -1, 0, 0
-	for i, name := range rows[0] {
-		if name == "verdict" {
-			verdict = i
-		}
-	}
-	if verdict < 0 {
-		t.Fatalf("%s has no column verdict", path)
-	}
-	won := false
-	for _, row := range rows[1:] {
+	rows, verdict := comparison(t, path)
+	won, oracles, baselines := false, 0, 0
+	for _, row := range rows {
 		switch {
 		case strings.HasSuffix(row[0], "(oracle)"):
 			oracles++

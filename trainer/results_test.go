@@ -83,16 +83,32 @@ func (p resultsPart) commands(t *testing.T) (all [][]string) {
 	return all
 }
 
-// trainingVerdict returns the verdict on the training of several seeds in a table of compare.
-func trainingVerdict(t *testing.T, path string) string {
+// csvRows returns the header of a CSV file and the rows below it.
+func csvRows(t *testing.T, path string) (header []string, rows [][]string) {
 	t.Helper()
-	rows, err := csv.NewReader(strings.NewReader(clitest.Read(t, path))).ReadAll()
-	if err != nil || len(rows) == 0 {
-		t.Fatalf("%s: %d rows, %v", path, len(rows), err)
+	all, err := csv.NewReader(strings.NewReader(clitest.Read(t, path))).ReadAll()
+	if err != nil || len(all) < 2 {
+		t.Fatalf("%s: %d rows, %v", path, len(all), err)
 	}
-	verdict := slices.Index(rows[0], "verdict")
-	for _, row := range rows[1:] {
-		if verdict >= 0 && strings.HasSuffix(row[0], " seeds") {
+	return all[0], all[1:]
+}
+
+// comparison returns the rows of a table of compare, and its column of verdicts.
+func comparison(t *testing.T, path string) (rows [][]string, verdict int) {
+	t.Helper()
+	header, rows := csvRows(t, path)
+	if verdict = slices.Index(header, "verdict"); verdict < 0 {
+		t.Fatalf("%s has no column verdict", path)
+	}
+	return rows, verdict
+}
+
+// trainingVerdict returns the verdict on the training of several seeds in a table of compare, whose path is that of a part.
+func trainingVerdict(t *testing.T, table string) string {
+	t.Helper()
+	rows, verdict := comparison(t, filepath.Join("..", table))
+	for _, row := range rows {
+		if strings.HasSuffix(row[0], " seeds") {
 			return row[verdict]
 		}
 	}
@@ -103,7 +119,7 @@ func trainingVerdict(t *testing.T, path string) string {
 // has played the sealed block if the part has a table of it.
 func TestResultsParts(t *testing.T) {
 	for name, p := range resultsParts(t) {
-		if p.Sealed != nil && trainingVerdict(t, filepath.Join("..", p.Sealed.Table)) == "" {
+		if p.Sealed != nil && trainingVerdict(t, p.Sealed.Table) == "" {
 			t.Errorf("%s: %s has no verdict on a training of several seeds", name, p.Sealed.Table)
 		}
 		if p.Run != "" && !mention.MatchString(p.Run) {

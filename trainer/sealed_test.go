@@ -1,8 +1,9 @@
 package main
 
 import (
-	"encoding/csv"
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,13 +70,14 @@ func TestSealedPage(t *testing.T) {
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
-	of := map[string]string{} // names of the parts of make results, by table
+	of, ids := map[string]string{}, map[string]string{} // names of the parts of make results and their environments, by table
 	for name, p := range resultsParts(t) {
 		if p.Sealed != nil {
-			of[filepath.Base(p.Sealed.Table)] = strings.Replace(name, ".json", "", 1)
+			_, rest, _ := strings.Cut(p.Train, "--env ")
+			of[filepath.Base(p.Sealed.Table)], ids[filepath.Base(p.Sealed.Table)] = strings.Replace(name, ".json", "", 1), strings.Fields(rest)[0]
 		}
 	}
-	lines := 0
+	lines, uses := 0, map[string]int{} // uses that the record must have, by environment
 	has := func(start, name, mean, verdict string) {
 		if verdict == "better" {
 			name = "**" + name + "**"
@@ -88,9 +90,11 @@ func TestSealedPage(t *testing.T) {
 	}
 	for _, path := range tables {
 		part, training := of[filepath.Base(path)]
-		env := strings.Replace(strings.TrimSuffix(filepath.Base(path), ".csv"), "-", "/", 1)
-		for _, row := range sealedRows(t, path) {
-			switch verdict := row[6]; {
+		env := cmp.Or(ids[filepath.Base(path)], strings.Replace(strings.TrimSuffix(filepath.Base(path), ".csv"), "-", "/", 1))
+		uses[env]++
+		rows, column := comparison(t, path)
+		for _, row := range rows {
+			switch verdict := row[column]; {
 			case verdict == "":
 			case !training:
 				has(regexp.QuoteMeta("`"+env+"`")+` \| \d+ \| %s`, strings.TrimSuffix(row[0], ".safetensors"), row[1], verdict)
@@ -102,17 +106,12 @@ func TestSealedPage(t *testing.T) {
 	if found := len(regexp.MustCompile(`(?m)^\| .*\| (better|worse|undecided) \|$`).FindAllString(page, -1)); found != lines {
 		t.Errorf("sealed.md has %d models and trainings, the tables %d", found, lines)
 	}
-	if uses := len(sealedRows(t, filepath.Join(results, "sealed.csv"))); uses != len(tables) {
-		t.Errorf("sealed.csv has %d uses, want one of each of %d tables", uses, len(tables))
+	recorded := map[string]int{}
+	_, rows := csvRows(t, filepath.Join(results, "sealed.csv"))
+	for _, row := range rows {
+		recorded[row[0]]++
 	}
-}
-
-// sealedRows returns the rows of a CSV file below its header.
-func sealedRows(t *testing.T, path string) [][]string {
-	t.Helper()
-	rows, err := csv.NewReader(strings.NewReader(clitest.Read(t, path))).ReadAll()
-	if err != nil || len(rows) < 2 {
-		t.Fatalf("%s: %d rows, %v", path, len(rows), err)
+	if !maps.Equal(recorded, uses) {
+		t.Errorf("sealed.csv records the uses %v, want one for each table: %v", recorded, uses)
 	}
-	return rows[1:]
 }
