@@ -68,9 +68,7 @@ func (f *fickle) Observe(_ *cluster.State, obs []float32, mask []bool) {
 		panic("panicked by its action")
 	}
 	obs[1] = f.obs[1]
-	for i := range mask {
-		mask[i] = true
-	}
+	space.PermitAll(mask)
 }
 
 func isolating(t *testing.T, n int, mode envs.AutoresetMode) *envs.Vec {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // recorder feeds a buffer of one environment with observations 1, 2, 3, … and rewards 10, 20, 30,
@@ -285,9 +286,7 @@ func step8(prioritized bool) (b *Buffer, add func()) {
 	next := &envs.Batch{
 		Obs: obs, Mask: mask, FinalObs: obs, FinalMask: mask, Reward: make([]float64, n), Terminated: make([]bool, n), Truncated: make([]bool, n),
 	}
-	for i := range mask {
-		mask[i] = true
-	}
+	space.PermitAll(mask)
 	k := 0
 	return b, func() {
 		next.Truncated[k%n] = k%50 == 0

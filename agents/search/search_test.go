@@ -88,9 +88,7 @@ func (t *coins) Observe(_ *cluster.State, obs []float32, mask []bool) {
 		}
 	}
 	obs[tosses] = float32(t.k) / tosses
-	for i := range mask {
-		mask[i] = true
-	}
+	space.PermitAll(mask)
 }
 
 // coinSpec is the game with the baseline Pass, which takes action 0, and Toss, which takes action 1.

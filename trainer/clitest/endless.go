@@ -54,7 +54,5 @@ func (*endless) Apply(_ context.Context, _ cluster.Cluster, action []float32) (e
 
 func (*endless) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	obs[0] = 0
-	for i := range mask {
-		mask[i] = true
-	}
+	space.PermitAll(mask)
 }

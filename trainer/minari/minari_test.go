@@ -75,9 +75,7 @@ func drawn(obs, act space.Space, n int, masked bool) replay.Transitions {
 	next := make([]float32, obs.Size())
 	obs.Sample(rng, nil, next)
 	mask := make([]bool, size)
-	for i := range mask {
-		mask[i] = true
-	}
+	space.PermitAll(mask)
 	for i := range n {
 		t.Obs, t.Mask = append(t.Obs, next...), append(t.Mask, mask...)
 		action := make([]float32, act.Size())

@@ -38,9 +38,7 @@ func (w *wide) Apply(context.Context, cluster.Cluster, []float32) (envs.Outcome,
 
 func (w *wide) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	copy(obs, table[(w.first+w.steps)%len(table)][:])
-	for i := range mask {
-		mask[i] = true
-	}
+	space.PermitAll(mask)
 }
 
 func main() {

@@ -70,9 +70,7 @@ func (t *trouble) Apply(ctx context.Context, _ cluster.Cluster, action []float32
 
 func (t *trouble) Observe(_ *cluster.State, obs []float32, mask []bool) {
 	obs[0] = float32(t.steps)
-	for i := range mask {
-		mask[i] = true
-	}
+	space.PermitAll(mask)
 }
 
 func main() {
