@@ -21,6 +21,7 @@ func New(train func() (*cobra.Command, *run.Config)) *cobra.Command {
 	cmd.AddCommand(newPodschedSynthesize())
 	cmd.AddCommand(newPodschedRecord())
 	cmd.AddCommand(newPodschedAdvantage())
+	cmd.AddCommand(newPodschedPooled())
 	for _, a := range podschedAgents {
 		cmd.AddCommand(newPodschedAgent(a, train))
 	}
