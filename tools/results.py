@@ -20,7 +20,7 @@ A part has a name, the minutes that it takes on two idle cores, and one of three
     expect           the printed text of each figure, by the figure's name
     line             the beginning of the page's line that prints the figures
     record           CSV file that the comparison writes, on which bold print rests
-    sealed           CSV file of a comparison on the sealed block, and its episodes; played once, by models in order
+    sealed           CSV file of a comparison on the sealed block, its episodes and their first (0); played once, in order
 
     run, writes      a command of the shell, and the files that it writes
 """
@@ -153,6 +153,7 @@ def play_sealed(trainer: str, command: list[str], models: list[str], sealed: Jso
         return
     partial = table.with_suffix(".tmp")
     options = ["--sealed", "docs/results/sealed.csv", "--episodes", str(sealed["episodes"]), "--csv", str(partial)]
+    options += ["--sealed-first", str(sealed.get("first", 0))]
     run([trainer, *command, *options, *(a for m in models for a in ("--model", m))])
     partial.replace(table)
 

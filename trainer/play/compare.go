@@ -32,9 +32,10 @@ type CompareConfig struct {
 
 	Ablate bool // also let each model play without its state
 
-	// Sealed is the file that records uses of the sealed block. With it, the block's episodes are played
-	// instead of those from Seed on.
-	Sealed string
+	// Sealed is the file that records uses of the sealed block. With it, the block's episodes from SealedFirst on
+	// are played instead of those from Seed on.
+	Sealed      string
+	SealedFirst int
 }
 
 // Comparison is the JSON of `compare --json`.
@@ -127,8 +128,11 @@ func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
 	if c.Episodes < 2 {
 		return nil, fmt.Errorf("--episodes %d, want at least 2 for an interval", c.Episodes)
 	}
+	if c.SealedFirst < 0 || c.SealedFirst > 0 && c.Sealed == "" {
+		return nil, fmt.Errorf("--sealed-first %d, want an episode of the block that --sealed FILE plays, from 0 on", c.SealedFirst)
+	}
 	if c.Sealed != "" {
-		c.Seed = SealedSeed
+		c.Seed = SealedSeed + uint64(c.SealedFirst)
 	} else if err := CheckSeed(c.Seed, c.Episodes); err != nil {
 		return nil, err
 	}

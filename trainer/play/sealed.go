@@ -28,6 +28,9 @@ func (c *CompareConfig) sealedUse(kwargs map[string]any) (sealedUse, error) {
 		return sealedUse{}, err
 	}
 	u := sealedUse{env: c.Spec.ID, options: string(options), episodes: strconv.Itoa(c.Episodes)}
+	if c.SealedFirst > 0 {
+		u.episodes = fmt.Sprintf("%d..%d", c.SealedFirst, c.SealedFirst+c.Episodes-1)
+	}
 	var policies []string
 	digest := sha256.New()
 	for _, path := range c.Models {
@@ -49,9 +52,21 @@ func (c *CompareConfig) sealedUse(kwargs map[string]any) (sealedUse, error) {
 	return u, nil
 }
 
+// sealedRange returns the first episode of a use and the first after it. The text is a number of episodes or FIRST..LAST.
+func sealedRange(text string) (first, end int, err error) {
+	from, to, both := strings.Cut(text, "..")
+	if !both {
+		end, err = strconv.Atoi(text)
+		return 0, end, err
+	}
+	first, err = strconv.Atoi(from)
+	last, lastErr := strconv.Atoi(to)
+	return first, last + 1, errors.Join(err, lastErr)
+}
+
 // useSealed records in the file at path that the comparison plays the sealed block, before it plays, and
 // returns a note for the output. Someone who knows the results could select policies by them. Therefore the
-// block is used up for this environment with these options: only the same policies may play again, which gives
+// episodes are used up for this environment with these options: only the same policies may play them again, which gives
 // the same results. The file is under version control, so that a review shows removed lines.
 func (c *CompareConfig) useSealed(path string, kwargs map[string]any) (note string, err error) {
 	use, err := c.sealedUse(kwargs)
@@ -76,8 +91,14 @@ func (c *CompareConfig) useSealed(path string, kwargs map[string]any) (note stri
 		if row[4] == use.digest {
 			return fmt.Sprintf("sealed block: the same policies again as in line %d of %s", i+1, path), nil
 		}
-		return "", fmt.Errorf("the sealed block of %s with the options %s is used up: line %d of %s records a comparison of %s over %s episodes, and these are other policies or episodes",
-			use.env, use.options, i+1, path, row[3], row[2])
+		first, end, err := sealedRange(row[2])
+		if err != nil {
+			return "", fmt.Errorf("%s: line %d: episodes: %w", path, i+1, err)
+		}
+		if c.SealedFirst < end && first < c.SealedFirst+c.Episodes {
+			return "", fmt.Errorf("the sealed block of %s with the options %s is used up: line %d of %s records a comparison of %s over %s episodes, and these are other policies or episodes; --sealed-first %d begins after them",
+				use.env, use.options, i+1, path, row[3], row[2], end)
+		}
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

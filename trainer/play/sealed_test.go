@@ -51,12 +51,13 @@ func TestSealedOnce(t *testing.T) {
 	if err != nil || again.Rows[0].Mean != first.Rows[0].Mean || !strings.Contains(again.Sealed, "the same policies again as in line 2") {
 		t.Errorf("again: %+v, %v", again, err)
 	}
-	more, policies := one, one
+	more, policies, overlapping := one, one, one
 	more.Episodes = 4
 	policies.Baselines = []string{"random", "pole-angle"}
-	for _, c := range []CompareConfig{more, policies} {
-		if _, err := Compare(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is used up: line 2 of") {
-			t.Errorf("%d episodes of %v: %v, want it refused", c.Episodes, c.Baselines, err)
+	overlapping.SealedFirst = 2
+	for _, c := range []CompareConfig{more, policies, overlapping} {
+		if _, err := Compare(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is used up: line 2 of") || !strings.Contains(err.Error(), "--sealed-first 3 begins") {
+			t.Errorf("%d episodes from %d on of %v: %v, want it refused", c.Episodes, c.SealedFirst, c.Baselines, err)
 		}
 	}
 	other := policies
@@ -66,6 +67,26 @@ func TestSealedOnce(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(ledger); strings.Count(string(after), "\n") != 3 {
 		t.Errorf("the file has\n%s, want two uses", after)
+	}
+	later := policies
+	later.SealedFirst = 3
+	if next, err := Compare(t.Context(), later); err != nil || next.Seed != 3_000_000_003 || !strings.Contains(next.Sealed, "used up") {
+		t.Fatalf("other policies on episodes that none has played: %+v, %v", next, err)
+	}
+	if after, _ := os.ReadFile(ledger); !strings.Contains(string(after), ",3..5,random; pole-angle,") {
+		t.Errorf("the file has\n%s, want the episodes 3..5", after)
+	}
+	later.Baselines, later.SealedFirst = []string{"pole-angle"}, 5
+	if _, err := Compare(t.Context(), later); err == nil || !strings.Contains(err.Error(), "line 4 of") || !strings.Contains(err.Error(), "--sealed-first 6 begins") {
+		t.Errorf("an episode that others have played: %v, want it refused", err)
+	}
+	later.SealedFirst = -1
+	if _, err := Compare(t.Context(), later); err == nil || !strings.Contains(err.Error(), "--sealed-first -1, want") {
+		t.Errorf("a negative episode: %v", err)
+	}
+	later.Sealed, later.SealedFirst = "", 3
+	if _, err := Compare(t.Context(), later); err == nil || !strings.Contains(err.Error(), "--sealed-first 3, want") {
+		t.Errorf("a first episode without --sealed: %v", err)
 	}
 	one.Sealed, one.Seed = "", 3_000_000_001
 	if _, err := Compare(t.Context(), one); err == nil || !strings.Contains(err.Error(), "sealed block") {

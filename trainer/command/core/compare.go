@@ -56,6 +56,7 @@ Oracles use information that no agent can have, so verdicts ignore them. Not eve
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode")
 	f.BoolVar(&c.Ablate, "ablate", false, "also play each model with its own constant action, and on shuffled observations, to test whether it uses its state")
 	f.StringVar(&c.Sealed, "sealed", "", "CSV file that records uses of the sealed block: play the block's episodes, once for each set of policies")
+	f.IntVar(&c.SealedFirst, "sealed-first", 0, "with --sealed, the block's first episode to play, after those that other policies have played")
 	cmd.MarkFlagsMutuallyExclusive("seed", "sealed")
 	f.StringArrayVar(&c.URLs, "url", nil, "server to play on, such as ws://127.0.0.1:8765, or k8s+dns://name:port for all servers behind a name (repeat to split the environments)")
 	f.StringVar(&files.plot, "plot", "", "PNG file to draw")
