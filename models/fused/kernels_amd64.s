@@ -45,10 +45,11 @@ start6:
 	ADDQ    R10, BX
 
 ready6:
-	MOVQ k+8(FP), R10
-	MOVQ b+40(FP), R13
-	MOVQ CX, R11
-	LEAQ (CX)(DI*1), R12
+	MOVQ    k+8(FP), R10
+	MOVQ    b+40(FP), R13
+	MOVQ    CX, R11
+	LEAQ    (CX)(DI*1), R12
+	PCALIGN $0x00000040
 
 k6:
 	VMOVUPS      (R13), Y6
@@ -111,10 +112,11 @@ start4:
 	ADDQ    R10, BX
 
 ready4:
-	MOVQ k+8(FP), R10
-	MOVQ b+40(FP), R13
-	MOVQ CX, R11
-	LEAQ (CX)(DI*1), R12
+	MOVQ    k+8(FP), R10
+	MOVQ    b+40(FP), R13
+	MOVQ    CX, R11
+	LEAQ    (CX)(DI*1), R12
+	PCALIGN $0x00000040
 
 k4:
 	VMOVUPS      (R13), Y4
@@ -163,9 +165,10 @@ start2:
 	ADDQ    DI, BX
 
 ready2:
-	MOVQ k+8(FP), DI
-	MOVQ b+40(FP), R11
-	MOVQ CX, R10
+	MOVQ    k+8(FP), DI
+	MOVQ    b+40(FP), R11
+	MOVQ    CX, R10
+	PCALIGN $0x00000040
 
 k2:
 	VMOVUPS      (R11), Y2
@@ -202,9 +205,10 @@ start1:
 	ADDQ    DI, BX
 
 ready1:
-	MOVQ k+8(FP), DI
-	MOVQ b+40(FP), R11
-	MOVQ CX, R10
+	MOVQ    k+8(FP), DI
+	MOVQ    b+40(FP), R11
+	MOVQ    CX, R10
+	PCALIGN $0x00000040
 
 k1:
 	VMOVUPS      (R11), Y1
@@ -270,10 +274,11 @@ start6:
 	ADDQ       R10, BX
 
 ready6:
-	MOVQ k+8(FP), R10
-	MOVQ b+40(FP), R13
-	MOVQ CX, R11
-	LEAQ (CX)(DI*1), R12
+	MOVQ    k+8(FP), R10
+	MOVQ    b+40(FP), R13
+	MOVQ    CX, R11
+	LEAQ    (CX)(DI*1), R12
+	PCALIGN $0x00000040
 
 k6:
 	VMASKMOVPS   (R13), Y0, Y7
@@ -336,10 +341,11 @@ start4:
 	ADDQ       R10, BX
 
 ready4:
-	MOVQ k+8(FP), R10
-	MOVQ b+40(FP), R13
-	MOVQ CX, R11
-	LEAQ (CX)(DI*1), R12
+	MOVQ    k+8(FP), R10
+	MOVQ    b+40(FP), R13
+	MOVQ    CX, R11
+	LEAQ    (CX)(DI*1), R12
+	PCALIGN $0x00000040
 
 k4:
 	VMASKMOVPS   (R13), Y0, Y5
@@ -388,9 +394,10 @@ start2:
 	ADDQ       DI, BX
 
 ready2:
-	MOVQ k+8(FP), DI
-	MOVQ b+40(FP), R11
-	MOVQ CX, R10
+	MOVQ    k+8(FP), DI
+	MOVQ    b+40(FP), R11
+	MOVQ    CX, R10
+	PCALIGN $0x00000040
 
 k2:
 	VMASKMOVPS   (R11), Y0, Y3
@@ -427,9 +434,10 @@ start1:
 	ADDQ       DI, BX
 
 ready1:
-	MOVQ k+8(FP), DI
-	MOVQ b+40(FP), R11
-	MOVQ CX, R10
+	MOVQ    k+8(FP), DI
+	MOVQ    b+40(FP), R11
+	MOVQ    CX, R10
+	PCALIGN $0x00000040
 
 k1:
 	VMASKMOVPS   (R11), Y0, Y2
@@ -521,10 +529,11 @@ start6:
 	ADDQ    R10, BX
 
 ready6:
-	MOVQ k+8(FP), R10
-	MOVQ b+40(FP), R13
-	MOVQ CX, R11
-	LEAQ (CX)(DI*1), R12
+	MOVQ    k+8(FP), R10
+	MOVQ    b+40(FP), R13
+	MOVQ    CX, R11
+	LEAQ    (CX)(DI*1), R12
+	PCALIGN $0x00000040
 
 k6:
 	VMOVUPS      (R13), Y12
@@ -608,10 +617,11 @@ start4:
 	ADDQ    R10, BX
 
 ready4:
-	MOVQ k+8(FP), R10
-	MOVQ b+40(FP), R13
-	MOVQ CX, R11
-	LEAQ (CX)(DI*1), R12
+	MOVQ    k+8(FP), R10
+	MOVQ    b+40(FP), R13
+	MOVQ    CX, R11
+	LEAQ    (CX)(DI*1), R12
+	PCALIGN $0x00000040
 
 k4:
 	VMOVUPS      (R13), Y8
@@ -673,9 +683,10 @@ start2:
 	ADDQ    DI, BX
 
 ready2:
-	MOVQ k+8(FP), DI
-	MOVQ b+40(FP), R11
-	MOVQ CX, R10
+	MOVQ    k+8(FP), DI
+	MOVQ    b+40(FP), R11
+	MOVQ    CX, R10
+	PCALIGN $0x00000040
 
 k2:
 	VMOVUPS      (R11), Y4
@@ -719,9 +730,10 @@ start1:
 	ADDQ    DI, BX
 
 ready1:
-	MOVQ k+8(FP), DI
-	MOVQ b+40(FP), R11
-	MOVQ CX, R10
+	MOVQ    k+8(FP), DI
+	MOVQ    b+40(FP), R11
+	MOVQ    CX, R10
+	PCALIGN $0x00000040
 
 k1:
 	VMOVUPS      (R11), Y2
@@ -802,10 +814,11 @@ start6:
 	ADDQ       R10, BX
 
 ready6:
-	MOVQ k+8(FP), R10
-	MOVQ b+40(FP), R13
-	MOVQ CX, R11
-	LEAQ (CX)(DI*1), R12
+	MOVQ    k+8(FP), R10
+	MOVQ    b+40(FP), R13
+	MOVQ    CX, R11
+	LEAQ    (CX)(DI*1), R12
+	PCALIGN $0x00000040
 
 k6:
 	VMOVUPS      (R13), Y13
@@ -889,10 +902,11 @@ start4:
 	ADDQ       R10, BX
 
 ready4:
-	MOVQ k+8(FP), R10
-	MOVQ b+40(FP), R13
-	MOVQ CX, R11
-	LEAQ (CX)(DI*1), R12
+	MOVQ    k+8(FP), R10
+	MOVQ    b+40(FP), R13
+	MOVQ    CX, R11
+	LEAQ    (CX)(DI*1), R12
+	PCALIGN $0x00000040
 
 k4:
 	VMOVUPS      (R13), Y9
@@ -954,9 +968,10 @@ start2:
 	ADDQ       DI, BX
 
 ready2:
-	MOVQ k+8(FP), DI
-	MOVQ b+40(FP), R11
-	MOVQ CX, R10
+	MOVQ    k+8(FP), DI
+	MOVQ    b+40(FP), R11
+	MOVQ    CX, R10
+	PCALIGN $0x00000040
 
 k2:
 	VMOVUPS      (R11), Y5
@@ -1000,9 +1015,10 @@ start1:
 	ADDQ       DI, BX
 
 ready1:
-	MOVQ k+8(FP), DI
-	MOVQ b+40(FP), R11
-	MOVQ CX, R10
+	MOVQ    k+8(FP), DI
+	MOVQ    b+40(FP), R11
+	MOVQ    CX, R10
+	PCALIGN $0x00000040
 
 k1:
 	VMOVUPS      (R11), Y3

@@ -132,6 +132,7 @@ func (s *strip) loop(rows int, sums [][]reg.VecVirtual) {
 	if rows > 3 {
 		LEAQ(Mem{Base: s.a, Index: s.row3, Scale: 1}, a3)
 	}
+	s.align()
 	Label(fmt.Sprintf("k%d", rows))
 	vectors := make([]reg.VecVirtual, s.nv)
 	for j := range vectors {

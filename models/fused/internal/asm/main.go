@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -53,6 +54,13 @@ func (v *isa) suffix() string {
 		return "AVX512"
 	}
 	return "AVX2"
+}
+
+// align starts a loop of AVX2 at a cache line, so that it takes as few entries of the cache of decoded instructions as it can.
+func (v *isa) align() {
+	if !v.wide {
+		Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{U32(64)}})
+	}
 }
 
 func (v *isa) end() {
