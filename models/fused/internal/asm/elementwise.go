@@ -13,6 +13,11 @@ func bits(x float32) uint32 { return math.Float32bits(x) }
 // elementwise generates a function over n elements of arrays. body gets pointers to the current
 // vectors, and the mask of the last one. prepare loads the arguments after n.
 func (v *isa) elementwise(name, doc string, arrays []string, prepare func(), body func(p []Mem, m *mask), more ...string) {
+	v.elementwiseBy(1, name, doc, arrays, prepare, body, more...)
+}
+
+// elementwiseBy is elementwise with a loop before that passes several vectors of each array to body at a time.
+func (v *isa) elementwiseBy(several int, name, doc string, arrays []string, prepare func(), body func(p []Mem, m *mask), more ...string) {
 	args := ""
 	for _, a := range arrays {
 		args += a + " *float32, "
@@ -22,27 +27,40 @@ func (v *isa) elementwise(name, doc string, arrays []string, prepare func(), bod
 		args += ", " + a
 	}
 	v.function(name, args, doc)
-	pointers, at := make([]reg.GPVirtual, len(arrays)), make([]Mem, len(arrays))
+	pointers := make([]reg.GPVirtual, len(arrays))
 	for i, a := range arrays {
 		pointers[i] = GP64()
 		Load(Param(a), pointers[i])
-		at[i] = Mem{Base: pointers[i]}
 	}
 	n := GP64()
 	Load(Param("n"), n)
 	prepare()
-	Label("vectors")
-	SUBQ(U32(uint32(v.lanes)), n)
-	JL(LabelRef("tail"))
-	body(at, nil)
-	for _, p := range pointers {
-		ADDQ(U32(uint32(v.bytes())), p)
+	at := func(vectors int) (p []Mem) {
+		for j := range vectors {
+			for _, base := range pointers {
+				p = append(p, Mem{Base: base, Disp: j * v.bytes()})
+			}
+		}
+		return p
 	}
-	JMP(LabelRef("vectors"))
-	Label("tail")
-	ADDQ(U32(uint32(v.lanes)), n)
+	loop := func(name, end string, vectors int) {
+		Label(name)
+		SUBQ(U32(uint32(vectors*v.lanes)), n)
+		JL(LabelRef(end))
+		body(at(vectors), nil)
+		for _, p := range pointers {
+			ADDQ(U32(uint32(vectors*v.bytes())), p)
+		}
+		JMP(LabelRef(name))
+		Label(end)
+		ADDQ(U32(uint32(vectors*v.lanes)), n)
+	}
+	if several > 1 {
+		loop("several", "last", several)
+	}
+	loop("vectors", "tail", 1)
 	JEQ(LabelRef("end"))
-	body(at, v.mask(n))
+	body(at(1), v.mask(n))
 	Label("end")
 	v.end()
 }
@@ -75,24 +93,38 @@ func (v *isa) tanh() {
 			kept[c] = get(c)
 		}
 	}
-	polynomial := func(coefficients []float32, z reg.VecVirtual) reg.VecVirtual {
-		p := v.vec()
-		VBROADCASTSS(constant(coefficients[0]), p)
+	polynomials := func(coefficients []float32, z []reg.VecVirtual) []reg.VecVirtual {
+		p := v.vecs(len(z))
+		for i := range p {
+			VBROADCASTSS(constant(coefficients[0]), p[i])
+		}
 		for _, c := range coefficients[1:] {
-			VFMADD213PS(get(c), z, p)
+			r := get(c)
+			for i := range p {
+				VFMADD213PS(r, z[i], p[i])
+			}
 		}
 		return p
 	}
-	v.elementwise("tanh", "replaces each of n numbers by its hyperbolic tangent.", []string{"x"}, prepare, func(p []Mem, m *mask) {
-		x, z := v.vec(), v.vec()
-		v.load(p[0], m, x)
-		VMINPS(x, get(tanhMax), x) // min and max return their first operand here if it is NaN
-		VMAXPS(x, get(-tanhMax), x)
-		VMULPS(x, x, z)
-		num, den := polynomial(tanhP, z), polynomial(tanhQ, z)
-		VDIVPS(den, num, num) // before the product with x, which would lose bits of a tiny x
-		VMULPS(x, num, num)
-		v.store(num, m, p[0])
+	several := 1
+	if !v.wide {
+		several = 3 // they share the constants, and fit into the registers
+	}
+	v.elementwiseBy(several, "tanh", "replaces each of n numbers by its hyperbolic tangent.", []string{"x"}, prepare, func(p []Mem, m *mask) {
+		x, z := v.vecs(len(p)), v.vecs(len(p))
+		high, low := get(tanhMax), get(-tanhMax)
+		for i := range p {
+			v.load(p[i], m, x[i])
+			VMINPS(x[i], high, x[i]) // min and max return their first operand here if it is NaN
+			VMAXPS(x[i], low, x[i])
+			VMULPS(x[i], x[i], z[i])
+		}
+		num, den := polynomials(tanhP, z), polynomials(tanhQ, z)
+		for i := range p {
+			VDIVPS(den[i], num[i], num[i]) // before the product with x, which would lose bits of a tiny x
+			VMULPS(x[i], num[i], num[i])
+			v.store(num[i], m, p[i])
+		}
 	})
 }
 

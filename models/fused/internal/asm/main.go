@@ -75,6 +75,15 @@ func (v *isa) vec() reg.VecVirtual {
 	return YMM()
 }
 
+// vecs returns n vectors.
+func (v *isa) vecs(n int) []reg.VecVirtual {
+	vs := make([]reg.VecVirtual, n)
+	for i := range vs {
+		vs[i] = v.vec()
+	}
+	return vs
+}
+
 // A mask selects the first lanes of a vector; a nil one selects all.
 type mask struct {
 	k reg.OpmaskVirtual // AVX-512
