@@ -67,10 +67,11 @@ type Skipper interface {
 // A Parter is a [Network] that evaluates observations in parts, so that each worker prepares and uses its rows while
 // they are in its cache.
 type Parter interface {
-	// ForwardParts is Forward. It calls before for ranges of rows before it reads their observations, and after with
-	// the outputs of a range, of at most PartRows rows. Ranges are disjoint and cover all rows. Calls with different
-	// workers, numbers below those of the network's team, are concurrent. Either function may be nil.
-	ForwardParts(obs []float32, n int, before func(worker, lo, hi int), after func(worker, lo, hi int, outputs []float32)) (outputs []float32, err error)
+	// ForwardBackward is Forward and BackwardBeside. It calls before for ranges of rows before it reads their
+	// observations, and after with the outputs of a range, of at most PartRows rows, whose dOutputs after sets. Ranges
+	// are disjoint and cover all rows. Calls with different workers, numbers below those of the network's team, are
+	// concurrent. f is called when all rows have passed after.
+	ForwardBackward(obs, dOutputs []float32, n int, before func(worker, lo, hi int), after func(worker, lo, hi int, outputs []float32), parts int, f func(worker, part int)) error
 
 	// BackwardBeside is Backward. It also calls f for each part, 0 to parts-1, by the same workers.
 	BackwardBeside(dOutputs []float32, parts int, f func(worker, part int)) error

@@ -253,10 +253,7 @@ func (l *Learner) gradient(i int) (stats, error) {
 		b.rows = l.gatherSequences(part)
 	}
 	n := len(b.rows)
-	if err := l.forward(n); err != nil {
-		return stats{}, fmt.Errorf("%s: update: %w", a.Algo, err)
-	}
-	if err := l.backward(b.dOut[:n*a.Spec().Outputs()]); err != nil {
+	if err := l.pass(b.obs[:n*buf.ObsSize], b.dOut[:n*a.Spec().Outputs()], n); err != nil {
 		return stats{}, fmt.Errorf("%s: update: %w", a.Algo, err)
 	}
 	s := b.sums
@@ -269,14 +266,20 @@ func (l *Learner) gradient(i int) (stats, error) {
 	return s, nil
 }
 
-// forward evaluates the n rows of the minibatch and sets their losses.
-func (l *Learner) forward(n int) error {
-	a, b, seq := l.actor, &l.batch, l.collector.Seq
-	obs := b.obs[:n*l.collector.Buf.ObsSize]
-	if p, ok := a.Net.(models.Parter); ok && seq == nil {
-		_, err := p.ForwardParts(obs, n, l.gather, l.losses)
+// pass evaluates the n rows of the minibatch, sums their losses and leaves the gradient in the parameters.
+func (l *Learner) pass(obs, dOut []float32, n int) error {
+	if p, ok := l.actor.Net.(models.Parter); ok && l.collector.Seq == nil {
+		return p.ForwardBackward(obs, dOut, n, l.gather, l.losses, sums, l.sum)
+	}
+	if err := l.forward(obs, n); err != nil {
 		return err
 	}
+	return l.backward(dOut)
+}
+
+// forward evaluates the n rows of the minibatch and sets their losses.
+func (l *Learner) forward(obs []float32, n int) error {
+	a, b, seq := l.actor, &l.batch, l.collector.Seq
 	each := func(f func(worker, lo, hi int)) {
 		a.Team.Do(team.Blocks(n, blockRows), func(worker, block int) {
 			lo, hi := team.Block(block, n, blockRows)

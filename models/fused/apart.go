@@ -34,11 +34,12 @@ func (a *apart) bind(n *Network) {
 	}
 }
 
-// begin decides whether the shards of the current batch are kept apart. With as many workers as groups few wait.
-func (a *apart) begin() {
+// begin decides whether the shards of the current batch are kept apart: if there are more workers than few, of whom few
+// wait.
+func (a *apart) begin(few int) {
 	n := a.net
 	shards := n.shards()
-	a.used = n.shared() && n.active > len(n.groups) && shards > 1 && 4*a.size*shards <= apartBytes
+	a.used = n.shared() && n.active > few && shards > 1 && 4*a.size*shards <= apartBytes
 	if !a.used {
 		return
 	}

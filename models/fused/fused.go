@@ -78,13 +78,13 @@ type Network struct {
 	active  int // number of workers for large batches
 	team    *team.Team
 	stride  int                                         // rows of a part of the current Forward
-	before  func(worker, lo, hi int)                    // of the current ForwardParts
+	before  func(worker, lo, hi int)                    // of the current pass in parts
 	after   func(worker, lo, hi int, outputs []float32) // likewise
 
 	balanced bool // groups have about equal work
 
 	// Stored, so that a pass allocates nothing.
-	forwardPart, backwardPart, forwardLane, backwardLane, beforePart, afterPart func(worker, part int)
+	forwardPart, backwardPart, forwardLane, backwardLane, beforePart, afterPart, shardPart func(worker, part int)
 }
 
 var (
@@ -115,7 +115,7 @@ func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
 	n.build()
 	n.team, n.forwardPart, n.backwardPart = team.New(), n.computeForward, n.computeBackward
 	n.forwardLane, n.backwardLane = n.computeForwardLane, n.computeBackwardLane
-	n.beforePart, n.afterPart = n.callBefore, n.callAfter
+	n.beforePart, n.afterPart, n.shardPart = n.callBefore, n.callAfter, n.computeShard
 	n.apart.bind(n)
 	n.recurrence.bind(n)
 	n.SetWorkers(1)
@@ -147,8 +147,8 @@ func (n *Network) Forward(obs []float32, rows int) ([]float32, error) {
 	return n.forward(obs, 1, rows, nil, nil)
 }
 
-// ForwardParts implements [models.Parter].
-func (n *Network) ForwardParts(obs []float32, rows int, before func(worker, lo, hi int), after func(worker, lo, hi int, outputs []float32)) ([]float32, error) {
+// forwardParts is Forward in the parts of [models.Parter].
+func (n *Network) forwardParts(obs []float32, rows int, before func(worker, lo, hi int), after func(worker, lo, hi int, outputs []float32)) ([]float32, error) {
 	n.before, n.after = before, after
 	defer func() { n.before, n.after = nil, nil }()
 	if rows > 0 && (n.graphs != nil || len(n.lstms) > 0) { // these read all observations first
@@ -243,9 +243,7 @@ func (n *Network) BackwardBeside(dOutputs []float32, parts int, f func(worker, p
 		return fmt.Errorf("%w: %d gradients for %d outputs", ErrBatch, len(dOutputs), want)
 	}
 	n.dOut = dOutputs
-	for _, t := range n.transposes {
-		n.k.transpose(t.dst, t.src, t.rows, t.cols)
-	}
+	n.updateTransposes()
 	for _, l := range n.lstms {
 		clear(l.dOutput[:n.rows*l.width])
 	}
@@ -254,6 +252,13 @@ func (n *Network) BackwardBeside(dOutputs []float32, parts int, f func(worker, p
 	n.backwardLSTMs()
 	n.dOut, n.besidePart = nil, nil
 	return nil
+}
+
+// updateTransposes copies the weights that backward passes read transposed.
+func (n *Network) updateTransposes() {
+	for _, t := range n.transposes {
+		n.k.transpose(t.dst, t.src, t.rows, t.cols)
+	}
 }
 
 // Close does nothing and returns nil: a network holds only memory.

@@ -29,7 +29,7 @@ func TestParts(t *testing.T) {
 				given, seen := make([]float32, len(obs)), make([]float32, rows*spec.Outputs())
 				before := make([]atomic.Int64, rows)
 				after := make([]atomic.Int64, rows)
-				out, err := net.ForwardParts(given, rows, func(_, lo, hi int) {
+				out, err := net.forwardParts(given, rows, func(_, lo, hi int) {
 					copy(given[lo*spec.Inputs:hi*spec.Inputs], obs[lo*spec.Inputs:])
 					for i := lo; i < hi; i++ {
 						before[i].Add(1)
@@ -71,6 +71,58 @@ func TestParts(t *testing.T) {
 				if !slices.Equal(bitsOf(append(grads(net.Params()), out)...), want) {
 					t.Errorf("%s, %d rows, %d workers: a pass in parts gives other bits", name, rows, workers)
 				}
+			}
+		}
+	}
+}
+
+// TestForwardBackward: whatever the network and the number of workers, a pass whose tiles go forward and backward at once
+// gives the bits of Forward and Backward. It evaluates each row once, and other passes can follow.
+func TestForwardBackward(t *testing.T) {
+	v := variants()[0]
+	for name, spec := range oracle.Specs() {
+		if spec.StateSize() > 0 {
+			continue
+		}
+		net := withBiases(t, spec, 1, v)
+		net.minWork = 0
+		if net.nodes == nil {
+			net.tile, net.shard = 16, 32 // so that two workers share 600 rows
+		}
+		k := spec.Outputs()
+		for _, rows := range []int{1, 63, 300, 600} {
+			net.SetWorkers(1)
+			want := passBits(t, net, rows)
+			obs, d := slices.Clone(net.obs[:rows*spec.Inputs]), oracle.Normal(rows*k, 3)
+			for _, workers := range []int{1, 2, 3, 8} {
+				net.SetWorkers(workers)
+				given, seen, dOut := make([]float32, len(obs)), make([]float32, rows*k), make([]float32, rows*k)
+				var passed, beside atomic.Int64
+				err := net.ForwardBackward(given, dOut, rows, func(_, lo, hi int) {
+					copy(given[lo*spec.Inputs:hi*spec.Inputs], obs[lo*spec.Inputs:])
+				}, func(_, lo, hi int, outputs []float32) {
+					copy(seen[lo*k:hi*k], outputs)
+					copy(dOut[lo*k:hi*k], d[lo*k:])
+					passed.Add(int64(hi - lo))
+				}, 5, func(_, part int) {
+					if n := passed.Load(); n != int64(rows) {
+						t.Errorf("%s: part %d began after %d rows, want %d", name, part, n, rows)
+					}
+					beside.Add(1)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := beside.Load(); n != 5 {
+					t.Errorf("%s, %d rows, %d workers: %d parts, want 5", name, rows, workers, n)
+				}
+				if !slices.Equal(bitsOf(append(grads(net.Params()), seen)...), want) {
+					t.Errorf("%s, %d rows, %d workers: a pass forward and backward at once gives other bits", name, rows, workers)
+				}
+			}
+			net.SetWorkers(1)
+			if !slices.Equal(passBits(t, net, rows), want) {
+				t.Errorf("%s, %d rows: Forward and Backward give other bits after ForwardBackward", name, rows)
 			}
 		}
 	}

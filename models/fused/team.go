@@ -147,18 +147,23 @@ func (n *Network) balance(size []int) {
 // runBackward computes the gradients of the current batch; a part is a shard and a group. Parts start in order, so a
 // part waits only for parts that have started.
 func (n *Network) runBackward() {
-	for _, g := range n.groups {
-		g.turn.Store(0)
-	}
+	n.resetTurns()
 	if n.inLanes() {
 		n.do(n.beside, n.besidePart)
 		n.team.Lanes(len(n.groups), n.backwardLane)
 		return
 	}
 	shards := n.shards()
-	n.apart.begin()
+	n.apart.begin(len(n.groups))
 	n.do(n.beside+shards*len(n.groups), n.backwardPart)
 	n.apart.add()
+}
+
+// resetTurns has the gradients of the first shard added first.
+func (n *Network) resetTurns() {
+	for _, g := range n.groups {
+		g.turn.Store(0)
+	}
 }
 
 // shards returns the number of shards of the current batch.

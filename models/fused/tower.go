@@ -20,7 +20,7 @@ func (tw *tower) top() *step { return &tw.stack[len(tw.stack)-1] }
 func (tw *tower) width() int { return tw.top().width }
 
 func (tw *tower) forward(w *worker) {
-	w.at, w.items = w.lo*tw.each, w.rows*tw.each
+	w.at, w.items = (w.lo-w.shift)*tw.each, w.rows*tw.each
 	x := tw.stack.forward(w)
 	for _, h := range tw.heads {
 		h.forward(w, x)
@@ -28,7 +28,7 @@ func (tw *tower) forward(w *worker) {
 }
 
 func (tw *tower) backward(w *worker) {
-	w.at, w.items = w.lo*tw.each, w.rows*tw.each
+	w.at, w.items = (w.lo-w.shift)*tw.each, w.rows*tw.each
 	x, d := tw.top().results(w), w.d
 	var sum []float32 // sum of the gradients of the results so far
 	if tw.readers > 0 {

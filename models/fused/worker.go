@@ -36,7 +36,8 @@ func newWorker(n *Network) *worker {
 // A tile is a range of the rows of a shard that passes through all layers together.
 type tile struct {
 	lo, rows  int  // observations
-	at, items int  // of the current tower
+	at, items int  // of the current tower; at is its place in the memory of activations
+	shift     int  // from that place, in observations, to lo
 	set       bool // the first of its shard: gradients are set, not accumulated
 	first     bool // of the first shard of the batch
 }
@@ -47,7 +48,8 @@ func (w *worker) forward(towers []*tower, free []*freeHead, lo, hi int) {
 	for ; lo < hi; lo += n.tile {
 		w.lo, w.rows = lo, min(n.tile, hi-lo)
 		if n.input != nil {
-			copy(n.obs[lo*n.spec.Inputs:(lo+w.rows)*n.spec.Inputs], n.input[lo*n.spec.Inputs:])
+			at := lo - w.shift
+			copy(n.obs[at*n.spec.Inputs:(at+w.rows)*n.spec.Inputs], n.input[lo*n.spec.Inputs:])
 		}
 		if n.nodes != nil {
 			n.nodes.gather(n.obs, lo, lo+w.rows)
@@ -70,16 +72,21 @@ func (w *worker) backward(g *group, lo, hi int) {
 	w.set, w.first = true, lo == 0
 	for ; lo < hi; lo += n.tile {
 		w.lo, w.rows = lo, min(n.tile, hi-lo)
-		for _, tw := range g.towers {
-			clear(w.tops[tw.index])
-		}
-		for i := len(g.towers) - 1; i >= 0; i-- { // towers come after those that they pool
-			g.towers[i].backward(w)
-		}
-		for _, h := range g.free {
-			h.backward(w)
-		}
+		w.backwardTile(g)
 		w.set = false
+	}
+}
+
+// backwardTile adds the gradients of a group's tile.
+func (w *worker) backwardTile(g *group) {
+	for _, tw := range g.towers {
+		clear(w.tops[tw.index])
+	}
+	for i := len(g.towers) - 1; i >= 0; i-- { // towers come after those that they pool
+		g.towers[i].backward(w)
+	}
+	for _, h := range g.free {
+		h.backward(w)
 	}
 }
 
