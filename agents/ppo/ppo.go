@@ -82,7 +82,7 @@ const (
 	blockRows  = onpolicy.BlockRows // rows that one worker handles at a time
 	packedRows = 1 << 10            // rows whose records a worker packs at a time
 	ahead      = 2                  // rows between the one copied and the one prefetched
-	wideObs    = 64                 // numbers of an observation from which prefetching pays
+	wideObs    = 64                 // numbers of an observation from which prefetching it twice pays
 )
 
 var _ imitation.Learner = (*Learner)(nil)
@@ -341,11 +341,15 @@ func (l *Learner) sumStats(_, part int) {
 	}
 }
 
-// gatherRows copies the observations, masks and records of the minibatch's rows lo to hi.
+// gatherRows copies the observations, masks and records of the minibatch's rows lo to hi, and prefetches the next block.
 func (l *Learner) gatherRows(_, lo, hi int) {
 	b, buf := &l.batch, l.collector.Buf
+	for _, r := range b.rows[hi:min(hi+blockRows, len(b.rows))] { // they arrive while the worker computes its rows
+		l.prefetch(r)
+		vmath.Prefetch(l.records[r : r+1])
+	}
 	for i, r := range b.rows[lo:hi] {
-		if next := lo + i + ahead; next < hi {
+		if next := lo + i + ahead; buf.ObsSize >= wideObs && next < hi { // again: a block may be too large for the cache
 			l.prefetch(b.rows[next])
 		}
 		copy(b.obs[(lo+i)*buf.ObsSize:(lo+i+1)*buf.ObsSize], buf.Obs[r*buf.ObsSize:])
@@ -354,13 +358,10 @@ func (l *Learner) gatherRows(_, lo, hi int) {
 	}
 }
 
-// prefetch prefetches the observation and the mask of row r. Shuffled rows of wide observations come from main memory,
-// whose latency would dominate the copy.
+// prefetch prefetches the observation and the mask of row r. Shuffled rows come from main memory, whose latency would
+// dominate the copy.
 func (l *Learner) prefetch(r int) {
 	buf := l.collector.Buf
-	if buf.ObsSize < wideObs {
-		return
-	}
 	vmath.Prefetch(buf.Obs[r*buf.ObsSize : (r+1)*buf.ObsSize])
 	_, mask := l.collector.Row(r)
 	vmath.Prefetch(mask)
