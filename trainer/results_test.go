@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"maps"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
 // resultsPart is a part of make results (tools/results.py).
@@ -86,11 +86,14 @@ func (p resultsPart) commands(t *testing.T) (all [][]string) {
 // csvRows returns the header of a CSV file and the rows below it.
 func csvRows(t *testing.T, path string) (header []string, rows [][]string) {
 	t.Helper()
-	all, err := csv.NewReader(strings.NewReader(clitest.Read(t, path))).ReadAll()
-	if err != nil || len(all) < 2 {
-		t.Fatalf("%s: %d rows, %v", path, len(all), err)
+	table, err := tracking.ReadCSV(strings.NewReader(clitest.Read(t, path)))
+	if err != nil || len(table.Rows) == 0 {
+		t.Fatalf("%s: %+v, %v", path, table, err)
 	}
-	return all[0], all[1:]
+	for _, c := range table.Columns {
+		header = append(header, c.Name)
+	}
+	return header, table.Rows
 }
 
 // comparison returns the rows of a table of compare, and its column of verdicts.

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// errNoHeader is returned by openSheet for a file that ends before its header does, as after a crash right
+// errNoHeader is returned by openSheet and ReadCSV for a file that ends before its header does, as after a crash right
 // after its creation.
 var errNoHeader = errors.New("no header")
 

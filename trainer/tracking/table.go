@@ -102,6 +102,22 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return c.WriteAll(t.Rows)
 }
 
+// ReadCSV reads a table that WriteCSV wrote. Its columns are left-aligned, because the file does not keep alignments.
+func ReadCSV(r io.Reader) (*Table, error) {
+	rows, err := csv.NewReader(r).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, errNoHeader
+	}
+	t := &Table{Rows: rows[1:]}
+	for _, name := range rows[0] {
+		t.Columns = append(t.Columns, Column{Name: name})
+	}
+	return t, nil
+}
+
 func (t *Table) names() []string {
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {

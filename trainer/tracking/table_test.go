@@ -49,6 +49,29 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestReadCSV: a table reads back as it was written but for the alignment of columns; other files are errors.
+func TestReadCSV(t *testing.T) {
+	table := NewTable("policy", "mean", "95 % interval")
+	table.Append("ppo, 5 seeds", "−52.3", "[−56.1, −48.5]")
+	table.Append("first|fit", "7", "a,b\n\"c\"")
+	var b strings.Builder
+	if err := table.WriteCSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadCSV(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(table, got); diff != "" {
+		t.Errorf("differs (-want +got):\n%s", diff)
+	}
+	for _, text := range []string{"", "a,b\n1\n", "a,\"b"} {
+		if table, err := ReadCSV(strings.NewReader(text)); err == nil {
+			t.Errorf("ReadCSV(%q) = %v, want an error", text, table)
+		}
+	}
+}
+
 func TestTableWithoutRows(t *testing.T) {
 	var b strings.Builder
 	if err := NewTable("a", ">b").WriteMarkdown(&b); err != nil {
