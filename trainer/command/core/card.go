@@ -45,7 +45,9 @@ func newCard() *cobra.Command {
 
 Each model is written to DIR/<env>/<algo>.safetensors and replaces an existing one. Then all models of
 that folder, each also without use of its state, and every baseline play the same held-out episodes. card.md
-reports their scores, their trainings and the data. make pretrained does so for models/pretrained.`,
+reports their scores, their trainings and the data. If the folder has a trainings.yml, the card also reports
+the trainings of several seeds that it lists: a list of name, record (a table of compare --csv, relative to the
+folder), episodes, and sealed (table and episodes). make pretrained does so for models/pretrained.`,
 		Example: `  trainer card --model logs/ppo/classic-CartPole-v1_1/best_model.safetensors --model logs/a2c/classic-CartPole-v1_1/best_model.safetensors
   trainer eval --model models/pretrained/classic-CartPole-v1/ppo.safetensors`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -193,6 +195,9 @@ func writeCard(cmd *cobra.Command, folder string, episodes int) (string, error) 
 	if card.spec, err = envs.Lookup(id); err != nil {
 		return "", err
 	}
+	if card.seeds, err = seedsSection(folder, card.spec, kwargs); err != nil {
+		return "", err
+	}
 	card.comparison, err = play.Compare(cmd.Context(), play.CompareConfig{Spec: card.spec, Trained: kwargs, Models: paths, Episodes: episodes, Seed: play.CompareSeed, Ablate: true})
 	if err != nil {
 		return "", err
@@ -206,6 +211,7 @@ type card struct {
 	folder     string
 	spec       *envs.Spec
 	models     []cardModel
+	seeds      string // the section on several seeds, or ""
 	comparison *play.Comparison
 }
 
@@ -254,7 +260,7 @@ func (c *card) write(out io.Writer) error {
 	for _, v := range res.Verdict[len(res.Verdict)-len(res.States):] {
 		fmt.Fprintf(w, "- %s\n", v)
 	}
-	fmt.Fprintf(w, "\n## Models\n\n")
+	fmt.Fprintf(w, "%s\n## Models\n\n", c.seeds)
 	t := tracking.NewTable("file", "algorithm", ">seed", ">timesteps", ">parameters", ">bytes")
 	for _, m := range c.models {
 		t.Append("`"+m.file+"`", m.meta.Algo, fmt.Sprint(m.meta.Seed), fmt.Sprint(m.meta.Timesteps), fmt.Sprint(m.parameters), fmt.Sprint(m.bytes))
