@@ -6,11 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/trainer/run"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
@@ -140,6 +145,61 @@ func TestResultsParts(t *testing.T) {
 				t.Errorf("%s: trainer %s: %v", name, strings.Join(args, " "), err)
 			}
 		}
+	}
+}
+
+// TestResultsOnCards: each part with a record is in the list of trainings of several seeds beside the models of its environment, with
+// the same tables and episodes, and the lists have nothing else.
+func TestResultsOnCards(t *testing.T) {
+	type training struct {
+		Name, Record string
+		Episodes     int
+		Sealed       *struct {
+			Table    string
+			Episodes int
+		}
+	}
+	paths, err := filepath.Glob("../models/pretrained/*/trainings.yml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d lists, %v", len(paths), err)
+	}
+	listed := map[string]training{}
+	folders := map[string]string{}
+	for _, path := range paths {
+		var list []training
+		if err := yaml.Unmarshal([]byte(clitest.Read(t, path)), &list); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, l := range list {
+			listed[l.Name], folders[l.Name] = l, filepath.Base(filepath.Dir(path))
+		}
+	}
+	const root = "../../../"
+	for name, p := range resultsParts(t) {
+		if p.Record == "" {
+			continue
+		}
+		name = strings.Replace(name, ".json", "", 1)
+		got, want := listed[name], training{Name: name, Record: root + p.Record, Sealed: p.Sealed}
+		delete(listed, name)
+		if p.Sealed != nil {
+			sealed := *p.Sealed
+			sealed.Table = root + sealed.Table
+			want.Sealed = &sealed
+		}
+		_, rest, _ := strings.Cut(p.Evaluate, "--episodes ")
+		if want.Episodes, err = strconv.Atoi(strings.Fields(rest + " ?")[0]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s in models/pretrained/*/trainings.yml (-want +got):\n%s", name, d)
+		}
+		if _, rest, ok := strings.Cut(p.Train, "--env "); ok && folders[name] != run.EnvName(strings.Fields(rest)[0]) {
+			t.Errorf("%s is on the card of %s, want that of %s", name, folders[name], strings.Fields(rest)[0])
+		}
+	}
+	for name := range listed {
+		t.Errorf("%s is no part of tools/tables with a record", name)
 	}
 }
 
