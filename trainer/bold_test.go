@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 var boldNumber = regexp.MustCompile(`\*\*(\d[\d.]*)\*\*`)
@@ -66,7 +66,7 @@ func TestBoldIsAWin(t *testing.T) {
 		}
 		for _, path := range paths {
 			header := ""
-			for line := range strings.Lines(clitest.Read(t, path)) {
+			for line := range strings.Lines(envstest.Read(t, path)) {
 				switch {
 				case !strings.HasPrefix(line, "|"):
 					header = ""
@@ -105,7 +105,7 @@ func checkCards(t *testing.T) {
 		t.Fatalf("%d cards, %v", len(cards), err)
 	}
 	for _, path := range cards {
-		text := clitest.Read(t, path)
+		text := envstest.Read(t, path)
 		first := func(found [][]string) (names string) {
 			for _, m := range found {
 				names += m[1] + " "

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/server/host"
@@ -195,9 +196,7 @@ func writeInputs(t *testing.T) {
 		"scheduler.yaml": "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n",
 		"laws.json":      `{}`,
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, name, text)
 	}
 	for _, name := range []string{"day.jsonl.zst", "openb.jsonl.zst"} {
 		w, err := clustertrace.Create(name, clustertrace.Header{Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
 
@@ -219,11 +220,7 @@ func allDocumented(t *testing.T) map[string]documented {
 	}
 	var pieces []script
 	for _, name := range documents(t) {
-		text, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pieces = append(pieces, scripts(name, string(text))...)
+		pieces = append(pieces, scripts(name, envstest.Read(t, filepath.Join("..", name)))...)
 	}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -284,9 +281,7 @@ func TestCommandsAreListed(t *testing.T) {
 			_, y, _ := strings.Cut(b, " | ")
 			return strings.Compare(x, y)
 		})
-		if err := os.WriteFile(commandsFile, []byte(commandsHeader+"\n"+strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, commandsFile, commandsHeader+"\n"+strings.Join(lines, "\n")+"\n")
 		return
 	}
 	const what = "run `go test ./trainer -run TestCommandsAreListed -args -update-commands`, and read what it changes in trainer/" + commandsFile

@@ -1,30 +1,26 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 )
 
 // profiles returns the services that start with the profile, with the variable's value.
 func profiles(t *testing.T, profile, pythonProfiles string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := envstest.Read(t, "../compose.yaml")
 	var compose struct {
 		Services map[string]struct {
 			Profiles []string `yaml:"profiles"`
 		} `yaml:"services"`
 	}
-	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(string(text), "${PYTHON_PROFILES:-}", pythonProfiles)), &compose); err != nil {
+	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "${PYTHON_PROFILES:-}", pythonProfiles)), &compose); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -59,13 +55,10 @@ func TestComposeProfiles(t *testing.T) {
 // writes to the volume: it names the port that compose publishes on the host.
 func TestComposeKubeconfig(t *testing.T) {
 	services, m := readCompose(t)
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(`{apiVersion: v1, kind: Config, current-context: kubernasium,
+	file := envstest.TempFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: kubernasium,
 contexts: [{name: kubernasium, context: {cluster: kubernasium, user: kubernasium}}],
 clusters: [{name: kubernasium, cluster: {server: "https://controlplane:6443"}}],
-users: [{name: kubernasium, user: {token: secret}}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+users: [{name: kubernasium, user: {token: secret}}]}`)
 	t.Setenv(kwok.KubeconfigVariable, file)
 	service := services["kubeconfig"]
 	text := mustExecute(t, service.arguments(m, map[string]string{"CONTROLPLANE_PORT": "16443"})...)

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/trainer/play"
@@ -35,12 +36,9 @@ type image struct {
 // readImage reads the COPY lines of the Dockerfile in the folder.
 func readImage(t *testing.T, folder string) image {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "Dockerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := envstest.Read(t, filepath.Join(folder, "Dockerfile"))
 	m := image{t: t, folder: folder}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) > 2 && words[0] == "COPY" {
 			m.places = append(m.places, [2]string{words[len(words)-2], words[len(words)-1]})
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // logged returns what f logs.
@@ -49,12 +51,7 @@ func holesCases(t *testing.T, dir string) []holesCase {
 	t.Helper()
 	write := func(name string, lines []string) string {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, path, strings.Join(lines, "\n")+"\n")
 		return path
 	}
 	series, profile, usage := []string{"timestamp,value"}, []string{"Task Name,Workload Size,CPU Shares,Duration"}, []string{"time_s,cpu_m,mem_b"}

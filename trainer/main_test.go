@@ -2,21 +2,19 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/version"
 )
 
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage.safetensors")
-	if err := os.WriteFile(garbage, []byte("no model"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, garbage, "no model")
 	for _, tc := range []struct {
 		args []string
 		want string

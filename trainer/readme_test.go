@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // TestReadmeScores: each row of the README's scores says of how many episodes and trainings it is,
@@ -17,7 +17,7 @@ func TestReadmeScores(t *testing.T) {
 		"VerticalPodAutoscaler-v1": "vpa_shared", "LRAPlacement-v0": "sealed", "LRASubcluster-v0": "sealed", "LRAHierarchical-v0": "sealed",
 		"LRAPricing-v0": "lra", "online arrivals": "lra",
 	}
-	_, table, ok := strings.Cut(clitest.Read(t, filepath.Join("..", "README.md")), "| environment | unit | episodes |")
+	_, table, ok := strings.Cut(envstest.Read(t, filepath.Join("..", "README.md")), "| environment | unit | episodes |")
 	if !ok {
 		t.Fatal("no table of scores with a column of episodes in README.md")
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/cli"
-	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/run"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
@@ -45,7 +45,7 @@ func resultsParts(t *testing.T) map[string]resultsPart {
 			Page string
 			Rows []resultsPart
 		}
-		dec := json.NewDecoder(strings.NewReader(clitest.Read(t, path)))
+		dec := json.NewDecoder(strings.NewReader(envstest.Read(t, path)))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&table); err != nil {
 			t.Fatalf("%s: %v", path, err)
@@ -91,7 +91,7 @@ func (p resultsPart) commands(t *testing.T) (all [][]string) {
 // csvRows returns the header of a CSV file and the rows below it.
 func csvRows(t *testing.T, path string) (header []string, rows [][]string) {
 	t.Helper()
-	table, err := tracking.ReadCSV(strings.NewReader(clitest.Read(t, path)))
+	table, err := tracking.ReadCSV(strings.NewReader(envstest.Read(t, path)))
 	if err != nil || len(table.Rows) == 0 {
 		t.Fatalf("%s: %+v, %v", path, table, err)
 	}
@@ -167,7 +167,7 @@ func TestResultsOnCards(t *testing.T) {
 	folders := map[string]string{}
 	for _, path := range paths {
 		var list []training
-		if err := yaml.Unmarshal([]byte(clitest.Read(t, path)), &list); err != nil {
+		if err := yaml.Unmarshal([]byte(envstest.Read(t, path)), &list); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
 		for _, l := range list {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/command/all"
 )
 
@@ -56,7 +56,7 @@ func TestNothingPlaysSealedSeeds(t *testing.T) {
 			if info, err := os.Stat(path); err != nil || info.IsDir() || strings.HasPrefix(name, ".cache/") || name == "docs/results/method.md" || name == "CHANGELOG.md" || name == "tools/sealed.py" || name == "tools/results.py" {
 				continue
 			}
-			check(name, clitest.Read(t, path))
+			check(name, envstest.Read(t, path))
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestNothingPlaysSealedSeeds(t *testing.T) {
 // and verdict, bold where that is "better", and the record of uses has every table once.
 func TestSealedPage(t *testing.T) {
 	results := filepath.Join("..", "docs", "results")
-	page := clitest.Read(t, filepath.Join(results, "sealed.md"))
+	page := envstest.Read(t, filepath.Join(results, "sealed.md"))
 	tables, err := filepath.Glob(filepath.Join(results, "sealed", "*.csv"))
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("%d tables, %v", len(tables), err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -31,11 +32,7 @@ var cartPole = []string{"train", "--env", "classic/CartPole-v1", "--seed", "1", 
 // workloadFile writes the file of a workload.
 func workloadFile(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "workload.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(t, "workload.yaml", text)
 }
 
 // submitted is a workload of kind local that runs as a process of its own.
@@ -272,10 +269,7 @@ func TestSubmitLocalInterrupted(t *testing.T) {
 // TestSubmitDryRun: the manifests have the flags of the command and nothing else of this machine; a file of hyperparameters
 // goes along.
 func TestSubmitDryRun(t *testing.T) {
-	conf := filepath.Join(t.TempDir(), "mine.yml")
-	if err := os.WriteFile(conf, []byte("n_envs: 4\nn_steps: 64\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	conf := envstest.TempFile(t, "mine.yml", "n_envs: 4\nn_steps: 64\n")
 	out := mustExecute(t, "train", "--env", "k8s/GangWindow-v0", "--env-kwargs", "windows:5", "--env-kwargs", "penalty:45", "--conf-file", conf, "--submit", workloadFile(t, "servers: 2"), "--dry-run")
 	for _, want := range []string{
 		"kind: JobSet", "kind: PersistentVolumeClaim", "kind: Secret", "kind: ConfigMap", "name: ppo-k8s-gangwindow-v0\n",

@@ -134,6 +134,16 @@ func Golden(tb testing.TB, name, got string) {
 	}
 }
 
+// Read returns the contents of a file.
+func Read(tb testing.TB, path string) string {
+	tb.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(data)
+}
+
 // Write writes a file and makes the folders above it.
 func Write(tb testing.TB, path, text string) {
 	tb.Helper()

@@ -2,7 +2,6 @@ package clitest
 
 import (
 	"encoding/json"
-	"os"
 	"testing"
 )
 
@@ -13,14 +12,4 @@ func Decode[T any](t *testing.T, text string) (v T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return v
-}
-
-// Read returns the contents of a file.
-func Read(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }

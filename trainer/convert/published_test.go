@@ -56,14 +56,14 @@ func TestConvertedAsPublished(t *testing.T) {
 		if parts == 3 {
 			text += strings.Repeat("2014-05-18 00:00:00,1\n", 263) // of the published file, which no part has
 		}
-		save(t, filepath.Join(from, "source/nab", file+".csv"), text)
+		envstest.Write(t, filepath.Join(from, "source/nab", file+".csv"), text)
 	}
 	_, rows, _ := strings.Cut(string(read(t, filepath.Join(gang, "series/art_daily_small_noise.csv"))), "\n")
 	var both strings.Builder
 	for row := range strings.Lines(rows) {
 		both.WriteString("2014-04-01 00:00:00,1\n" + row) // each second one is of no part
 	}
-	save(t, filepath.Join(from, "source/nab/art_daily_small_noise.csv"), "timestamp,value\n"+both.String())
+	envstest.Write(t, filepath.Join(from, "source/nab/art_daily_small_noise.csv"), "timestamp,value\n"+both.String())
 
 	profile, err := files.ReadProfileFile(filepath.Join(metis, "profile_full_6435.csv"))
 	if err != nil {
@@ -91,7 +91,7 @@ func TestConvertedAsPublished(t *testing.T) {
 		writeNPZ(t, filepath.Join(from, fmt.Sprintf("source/metis/batch_set_%d.npz", n)), map[string]*mat.Dense{"batch_set": m})
 	}
 	for _, pairs := range []string{"0905-7app-2008-pairwise-normed.csv", "0905-7app-2008-pairwise-normed-per-app.csv"} {
-		save(t, filepath.Join(from, "metis", pairs), string(read(t, filepath.Join(metis, pairs))))
+		envstest.Write(t, filepath.Join(from, "metis", pairs), string(read(t, filepath.Join(metis, pairs))))
 	}
 
 	checked := 0
@@ -141,14 +141,4 @@ func read(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return bytes.TrimRight(text, "\n")
-}
-
-func save(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

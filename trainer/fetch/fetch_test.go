@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // content is what the servers of the tests have, 200 kB, and its digest.
@@ -137,10 +139,7 @@ func TestFile(t *testing.T) {
 // TestFileResumesLater: a second call takes what a first has left, and replaces the file only at the end.
 func TestFileResumesLater(t *testing.T) {
 	s := newServer(t)
-	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := envstest.TempFile(t, "f", "old")
 	f := fetcher()
 	f.Attempts, s.cuts = 1, []int{150000}
 	if _, err := f.File(t.Context(), s.URL, path, Want{}); err == nil {
@@ -219,10 +218,7 @@ func TestFileErrors(t *testing.T) {
 // TestFileUnwritable: a folder that cannot be written to, or is none, is an error at once.
 func TestFileUnwritable(t *testing.T) {
 	s := newServer(t)
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "file", "")
 	device := filepath.Join(t.TempDir(), "f")
 	if err := os.Symlink(os.DevNull, partOf(device)); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents/replay"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
@@ -219,9 +220,7 @@ func TestRefuses(t *testing.T) {
 				if text, err = json.Marshal(m); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(path, text, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				envstest.Write(t, path, string(text))
 			}
 			if _, err := Read(folder, tc.obs, tc.act); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want an error with %q", err, tc.want)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -108,14 +109,8 @@ func TestSealedModels(t *testing.T) {
 		}
 		return u.digest
 	}
-	data, err := os.ReadFile(filepath.Join(folder, "ppo.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied := filepath.Join(t.TempDir(), "other.safetensors")
-	if err := os.WriteFile(copied, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	data := envstest.Read(t, filepath.Join(folder, "ppo.safetensors"))
+	copied := envstest.TempFile(t, "other.safetensors", data)
 	if a, b := digest(filepath.Join(folder, "ppo.safetensors")), digest(copied); a != b {
 		t.Errorf("digests %s and %s of equal files", a, b)
 	}

@@ -2,12 +2,13 @@ package run
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // TestReadEvaluations: of the evaluations up to the checkpoint's step, the curve has all and best is
@@ -26,9 +27,7 @@ func TestReadEvaluations(t *testing.T) {
 		if text == "" {
 			content += "100,2,1,2,1,3\n200,6,1,2,5,7\n300,100,0,2,100,100\n"
 		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, path, content)
 		best, curve, err := readEvaluations(path, 200)
 		if want != "" {
 			if err == nil || !strings.Contains(err.Error(), want) {

@@ -13,9 +13,9 @@ import (
 	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
-	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -25,7 +25,7 @@ import (
 // which monitor.csv lists, and nothing else.
 func TestMonitorHasTheEpisodes(t *testing.T) {
 	c, params := gang(t)
-	text := clitest.Read(t, filepath.Join(mustTrain(t, c, params).dir, "monitor.csv"))
+	text := envstest.Read(t, filepath.Join(mustTrain(t, c, params).dir, "monitor.csv"))
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != 2+12 || lines[1] != "r,l,t,timesteps" {
 		t.Fatalf("%d lines, want a comment, a header and 12 episodes:\n%s", len(lines), text)
@@ -62,14 +62,14 @@ func TestSeeds(t *testing.T) {
 	}
 	alone := mustTrain(t, c, params) // seed 5
 	for _, name := range []string{"k8s-GangWindow-v0.safetensors", "best_model.safetensors", "evaluations.csv"} {
-		if clitest.Read(t, filepath.Join(res.Folder, "seed_5", name)) != clitest.Read(t, filepath.Join(alone.dir, name)) {
+		if envstest.Read(t, filepath.Join(res.Folder, "seed_5", name)) != envstest.Read(t, filepath.Join(alone.dir, name)) {
 			t.Errorf("%s of seed 5 is not that of the training alone", name)
 		}
 	}
-	if lines := strings.Count(clitest.Read(t, filepath.Join(res.Folder, "seeds.csv")), "\n"); lines != 4 {
+	if lines := strings.Count(envstest.Read(t, filepath.Join(res.Folder, "seeds.csv")), "\n"); lines != 4 {
 		t.Errorf("seeds.csv has %d lines, want a header and 3", lines)
 	}
-	if len(clitest.Read(t, filepath.Join(res.Folder, "learning_curve.png"))) == 0 {
+	if len(envstest.Read(t, filepath.Join(res.Folder, "learning_curve.png"))) == 0 {
 		t.Error("no learning curve")
 	}
 }
@@ -159,8 +159,8 @@ func TestConfigReadsBack(t *testing.T) {
 			params["n_timesteps"], params["learning_rate"], params["gamma"], params["activation_fn"] = 128, "lin_0.002", 0.97, "relu"
 			r := mustTrain(t, c, params)
 			config := filepath.Join(r.dir, "config.yml")
-			if strings.Contains(clitest.Read(t, config), "learningrate") {
-				t.Errorf("config.yml has Go's names:\n%s", clitest.Read(t, config))
+			if strings.Contains(envstest.Read(t, config), "learningrate") {
+				t.Errorf("config.yml has Go's names:\n%s", envstest.Read(t, config))
 			}
 			h, err := run.ReadHyperparams(algo, "none", config, nil)
 			if err != nil {
@@ -182,7 +182,7 @@ func TestConfigReadsBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.LogFolder = t.TempDir()
-			if again := mustTrain(t, c, values); clitest.Read(t, r.Model) != clitest.Read(t, again.Model) {
+			if again := mustTrain(t, c, values); envstest.Read(t, r.Model) != envstest.Read(t, again.Model) {
 				t.Error("the training by config.yml ends in another model")
 			}
 		})

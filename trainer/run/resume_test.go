@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
@@ -29,7 +30,7 @@ func TestResumeIsExact(t *testing.T) {
 			names := []string{"classic-CartPole-v1.safetensors", "best_model.safetensors", "evaluations.csv"} // others hold wall-clock times
 			want := map[string]string{}
 			for _, name := range names {
-				want[name] = clitest.Read(t, filepath.Join(whole.dir, name))
+				want[name] = envstest.Read(t, filepath.Join(whole.dir, name))
 			}
 			for _, checkpoint := range clitest.Checkpoints(t, whole.dir, clitest.Timesteps(t, whole.Model)) {
 				// Resuming must not depend on what came after the checkpoint.
@@ -38,7 +39,7 @@ func TestResumeIsExact(t *testing.T) {
 				}
 				mustTrain(t, run.Config{Resume: checkpoint}, nil) // the file says what it is
 				for _, name := range names {
-					if clitest.Read(t, filepath.Join(whole.dir, name)) != want[name] {
+					if envstest.Read(t, filepath.Join(whole.dir, name)) != want[name] {
 						t.Errorf("resumed from %s, %s is not that of the uninterrupted training", filepath.Base(checkpoint), name)
 					}
 				}
@@ -61,7 +62,7 @@ func TestResumeKeepsTheBest(t *testing.T) {
 	if n := clitest.Timesteps(t, best); n != 64 {
 		t.Errorf("after a resumption the best model has %d timesteps, want 64", n)
 	}
-	if diff := cmp.Diff(5, strings.Count(clitest.Read(t, filepath.Join(r.dir, "evaluations.csv")), "\n")); diff != "" {
+	if diff := cmp.Diff(5, strings.Count(envstest.Read(t, filepath.Join(r.dir, "evaluations.csv")), "\n")); diff != "" {
 		t.Errorf("lines of evaluations.csv, with the header (-want +got):\n%s", diff)
 	}
 }
@@ -129,7 +130,7 @@ func TestResumeOnServersIsExact(t *testing.T) {
 			names := []string{filepath.Base(whole.Model), "best_model.safetensors", "evaluations.csv"}
 			want := map[string]string{}
 			for _, name := range names {
-				want[name] = clitest.Read(t, filepath.Join(whole.dir, name))
+				want[name] = envstest.Read(t, filepath.Join(whole.dir, name))
 			}
 			for k, checkpoint := range clitest.Checkpoints(t, whole.dir, clitest.Timesteps(t, whole.Model)) {
 				if err := os.Remove(whole.Model); err != nil {
@@ -141,7 +142,7 @@ func TestResumeOnServersIsExact(t *testing.T) {
 					t.Errorf("resumed from %s, it says that it is inexact:\n%s", filepath.Base(checkpoint), again.printed)
 				}
 				for _, name := range names {
-					if clitest.Read(t, filepath.Join(whole.dir, name)) != want[name] {
+					if envstest.Read(t, filepath.Join(whole.dir, name)) != want[name] {
 						t.Errorf("resumed from %s, %s is not that of the uninterrupted training", filepath.Base(checkpoint), name)
 					}
 				}
@@ -218,10 +219,8 @@ func TestInexactResumeMovesTheBest(t *testing.T) {
 	for _, urls := range [][]string{nil, {hosttest.Start(t).WS}} {
 		c, params := gang(t)
 		r := mustTrain(t, c, params)
-		last := clitest.Read(t, r.Model) // of 256 steps
-		if err := os.WriteFile(filepath.Join(r.dir, "best_model.safetensors"), []byte(last), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		last := envstest.Read(t, r.Model) // of 256 steps
+		envstest.Write(t, filepath.Join(r.dir, "best_model.safetensors"), last)
 		mustTrain(t, run.Config{Resume: filepath.Join(r.dir, "rl_model_128_steps.safetensors"), URLs: urls}, nil)
 		_, err := os.Stat(filepath.Join(r.dir, "superseded", "best_model.safetensors"))
 		if moved := err == nil; moved != (urls != nil) {
@@ -243,7 +242,7 @@ func TestResumeSeeds(t *testing.T) {
 	}
 	want := map[int]string{}
 	for seed := 1; seed <= 3; seed++ {
-		want[seed] = clitest.Read(t, model(seed))
+		want[seed] = envstest.Read(t, model(seed))
 	}
 	done, err := os.Stat(model(1))
 	if err != nil {
@@ -266,7 +265,7 @@ func TestResumeSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := 1; seed <= 3; seed++ {
-		if clitest.Read(t, model(seed)) != want[seed] {
+		if envstest.Read(t, model(seed)) != want[seed] {
 			t.Errorf("the last model of seed %d is not that of the uninterrupted training", seed)
 		}
 	}
@@ -280,7 +279,7 @@ func TestResumeSeeds(t *testing.T) {
 	if diff := cmp.Diff([]uint64{1, 2, 3, 4}, a.Seeds); err != nil || diff != "" || len(a.Resumed) != 1 {
 		t.Errorf("args.yml: %v, resumed %v; seeds (-want +got):\n%s", err, a.Resumed, diff)
 	}
-	if lines := strings.Count(clitest.Read(t, filepath.Join(dir, "seeds.csv")), "\n"); lines != 5 {
+	if lines := strings.Count(envstest.Read(t, filepath.Join(dir, "seeds.csv")), "\n"); lines != 5 {
 		t.Errorf("seeds.csv has %d lines, want a header and 4", lines)
 	}
 }

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/dqn"
 	"github.com/kubernasium/kubernasium/agents/normalize"
 	"github.com/kubernasium/kubernasium/agents/ppo"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // TestNormalizeOfRLZoo reads the forms that RL Zoo's files have.
@@ -37,10 +37,7 @@ func TestNormalizeOfRLZoo(t *testing.T) {
 		{"normalize: true", map[string]any{"norm_reward": false}, obs},
 		{"gamma: 0.9", map[string]any{"normalize": "{norm_reward: false}"}, obs},
 	} {
-		file := filepath.Join(t.TempDir(), "ppo.yml")
-		if err := os.WriteFile(file, []byte("classic/CartPole-v1:\n  "+tc.yaml+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		file := envstest.TempFile(t, "ppo.yml", "classic/CartPole-v1:\n  "+tc.yaml+"\n")
 		h, err := ReadHyperparams("ppo", "classic/CartPole-v1", file, tc.params)
 		if err != nil {
 			t.Errorf("%s: %v", tc.yaml, err)
@@ -171,11 +168,7 @@ Episodes-v0:
 // writeZoo writes the file of an algorithm and returns its path.
 func writeZoo(t *testing.T, algo string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), algo+".yml")
-	if err := os.WriteFile(path, []byte(zooFiles[algo]), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(t, algo+".yml", zooFiles[algo])
 }
 
 // TestRLZooFiles reads files of RL Zoo's form.
@@ -260,9 +253,7 @@ func TestConfigOfRLZoo(t *testing.T) {
   - - policy_kwargs
     - dict(net_arch=[32])
 `
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, path, text)
 	want := ppo.Defaults()
 	want.BatchSize, want.LearningRate, want.NormObs, want.NetArch = 64, agents.Constant(0.0005), true, []int{32}
 	got, err := ReadHyperparams("ppo", "classic/CartPole-v1", path, nil)

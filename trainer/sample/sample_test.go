@@ -64,9 +64,7 @@ func TestDirPrefersData(t *testing.T) {
 	if err := os.MkdirAll(want, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(want, "openb_node_list_gpu_node.csv"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(want, "openb_node_list_gpu_node.csv"), "")
 	var notes strings.Builder
 	if got, err := Dir(t.Context(), &notes, "openb"); got != want || err != nil || notes.Len() > 0 {
 		t.Errorf("Dir = %s, %v, printing %q; want %s", got, err, notes.String(), want)
@@ -79,10 +77,7 @@ func TestDirPrefersData(t *testing.T) {
 // TestFolderWithoutCache: where the user's cache cannot be written, the sample is among temporary files.
 func TestFolderWithoutCache(t *testing.T) {
 	inCache(t)
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "file", "")
 	for _, name := range []string{"XDG_CACHE_HOME", "HOME", "LocalAppData"} {
 		t.Setenv(name, file) // below which there can be no folder
 	}
@@ -208,9 +203,7 @@ func TestLicences(t *testing.T) {
 func TestNodeTable(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"node_table_p20.csv", "node_table_rf_p20.csv"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, name), "")
 		if got := filepath.Base(NodeTable(dir)); got != name {
 			t.Errorf("NodeTable = %s, want %s, the last that was written", got, name)
 		}

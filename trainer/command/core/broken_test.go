@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
-	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // brokenArgs are arguments of a training whose checkpoints come every 64 steps: four
@@ -37,13 +36,9 @@ func TestResumeRefuses(t *testing.T) {
 	folder := t.TempDir()
 	mustExecute(t, brokenArgs("ppo", folder, "-n", "64")...)
 	good := filepath.Join(folder, "ppo", "test-Broken-v0_1", "rl_model_64_steps.safetensors")
-	data := []byte(clitest.Read(t, good))
+	data := []byte(envstest.Read(t, good))
 	damaged := func(name string, change func([]byte) []byte) string {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, change(append([]byte{}, data...)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
+		return envstest.TempFile(t, name, string(change(append([]byte{}, data...))))
 	}
 	truncated := damaged("truncated.safetensors", func(b []byte) []byte { return b[:len(b)/2] })
 	altered := damaged("altered.safetensors", func(b []byte) []byte { b[len(b)-9] ^= 4; return b })
@@ -89,7 +84,7 @@ func TestResumeRefuses(t *testing.T) {
 			}
 		})
 	}
-	if string(data) != clitest.Read(t, good) {
+	if string(data) != envstest.Read(t, good) {
 		t.Error("the checkpoint was changed")
 	}
 }

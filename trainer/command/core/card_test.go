@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
@@ -21,12 +22,9 @@ func TestCard(t *testing.T) {
 	logs, dir := t.TempDir(), t.TempDir()
 	train := func(algo string, more ...string) string {
 		t.Helper()
-		var res run.Result
 		args := append([]string{"train", "--algo", algo, "--env", "classic/CartPole-v1", "-n", "600", "--eval-freq", "0", "--eval-episodes", "2",
 			"--params", "n_envs:2", "--seed", "7", "-f", logs, "--json"}, more...)
-		if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
-			t.Fatal(err)
-		}
+		res := clitest.Decode[run.Result](t, mustExecute(t, args...))
 		return res.Model
 	}
 	a2c := train("a2c")
@@ -55,7 +53,7 @@ func TestCard(t *testing.T) {
 			t.Errorf("%s: mean %v, before %v", after, got, want)
 		}
 	}
-	card := clitest.Read(t, filepath.Join(folder, "card.md"))
+	card := envstest.Read(t, filepath.Join(folder, "card.md"))
 	for _, want := range []string{"# classic/CartPole-v1: pretrained models", "| a2c  ", "| dqn  ", "| pole-angle ", "| random ", "| a2c (constant action) ", "| dqn (observations shuffled) ", "a2c does not show that it uses its state: difference to its own constant action", "5 held-out episodes",
 		"trainer train --algo a2c --env classic/CartPole-v1 ", "--params n_envs:2", "--seed 7", "--params 'net_arch:[16]'", "`dqn.safetensors`"} {
 		if !strings.Contains(card, want) {
@@ -137,14 +135,11 @@ func TestPretrained(t *testing.T) {
 		if want := filepath.Join("..", "..", "..", "models", "pretrained", run.EnvName(f.Meta.Env), f.Meta.Algo+".safetensors"); path != want {
 			t.Errorf("%s is a model for %s", path, want)
 		}
-		if card := clitest.Read(t, filepath.Join(filepath.Dir(path), "card.md")); !strings.Contains(card, f.Meta.Metadata[cli.CommandKey]) {
+		if card := envstest.Read(t, filepath.Join(filepath.Dir(path), "card.md")); !strings.Contains(card, f.Meta.Metadata[cli.CommandKey]) {
 			t.Errorf("the card of %s lacks its command", path)
 		}
 		if f.Meta.Env == "classic/CartPole-v1" {
-			var res evalResult
-			if err := json.Unmarshal([]byte(mustExecute(t, "eval", "--model", path, "--episodes", "20", "--json")), &res); err != nil {
-				t.Fatal(err)
-			}
+			res := clitest.Decode[evalResult](t, mustExecute(t, "eval", "--model", path, "--episodes", "20", "--json"))
 			if res.Mean < 475 { // the environment's threshold
 				t.Errorf("%s: mean return %v, want at least 475", path, res.Mean)
 			}
@@ -154,11 +149,8 @@ func TestPretrained(t *testing.T) {
 		if baseline == "" {
 			continue // its environment's tests know what is good
 		}
-		var c play.Comparison
 		out := mustExecute(t, "compare", "--model", path, "--baseline", baseline, "--episodes", "20", "--json")
-		if err := json.Unmarshal([]byte(out), &c); err != nil {
-			t.Fatal(err)
-		}
+		c := clitest.Decode[play.Comparison](t, out)
 		if d := c.Rows[0].Difference; c.Rows[0].Kind != play.KindModel || c.Lower && d.High >= 0 || !c.Lower && d.Low <= 0 {
 			t.Errorf("%s: %+v, want it better than %s", path, c.Rows[0], baseline)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/agents/evaluation"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
@@ -56,7 +57,7 @@ func TestCompareKeepsEpisodes(t *testing.T) {
 		t.Errorf("JSON (-want +got):\n%s", diff)
 	}
 
-	rows, err := csv.NewReader(strings.NewReader(clitest.Read(t, file))).ReadAll()
+	rows, err := csv.NewReader(strings.NewReader(envstest.Read(t, file))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}

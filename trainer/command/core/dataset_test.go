@@ -3,7 +3,6 @@ package core
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/minari"
@@ -72,26 +72,22 @@ func TestTrainFromDataset(t *testing.T) {
 			args := []string{"train", "--algo", algo, "--dataset", "gang/static3-v0", "--eval-freq", "0", "--eval-episodes", "2", "--params", "net_arch:[16]", "--params", "learning_rate:lin_0.001", "--json"}
 			train := func(more ...string) run.Result {
 				t.Helper()
-				var res run.Result
-				if err := json.Unmarshal([]byte(mustExecute(t, append(args, more...)...)), &res); err != nil {
-					t.Fatal(err)
-				}
-				return res
+				return clitest.Decode[run.Result](t, mustExecute(t, append(args, more...)...))
 			}
 			whole := train("-n", "300", "--save-freq", "150", "-f", t.TempDir())
 			if whole.Timesteps != 300 || whole.Env != "k8s/GangWindow-v0" {
 				t.Errorf("%+v, want 300 timesteps in k8s/GangWindow-v0", whole)
 			}
-			if settings := clitest.Read(t, filepath.Join(filepath.Dir(whole.Model), "args.yml")); !strings.Contains(settings, "steps: 30") {
+			if settings := envstest.Read(t, filepath.Join(filepath.Dir(whole.Model), "args.yml")); !strings.Contains(settings, "steps: 30") {
 				t.Errorf("args.yml lacks the dataset's option steps: %s", settings)
 			}
-			want := clitest.Read(t, whole.Model)
+			want := envstest.Read(t, whole.Model)
 			if err := os.Remove(whole.Model); err != nil {
 				t.Fatal(err)
 			}
 			checkpoint := filepath.Join(filepath.Dir(whole.Model), "rl_model_150_steps.safetensors")
 			mustExecute(t, "train", "--resume", checkpoint, "--json")
-			if clitest.Read(t, whole.Model) != want {
+			if envstest.Read(t, whole.Model) != want {
 				t.Error("the resumed training ends with another model")
 			}
 			if text := mustExecute(t, "eval", "--model", whole.Model, "--episodes", "2"); !strings.Contains(text, algo+" on k8s/GangWindow-v0") {

@@ -1,13 +1,13 @@
 package core
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // TestEnjoy shows every step of two episodes of four steps, the first and the last included.
@@ -50,14 +50,8 @@ func TestEnjoyOnServer(t *testing.T) {
 	if here, there := mustExecute(t, byRule...), mustExecute(t, append(byRule, "--url", hosttest.Start(t).WS)...); here != there || strings.Count(here, "step ") < 20 {
 		t.Errorf("a baseline in process:\n%s\non a server:\n%s", here, there)
 	}
-	var seen enjoyResult
-	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &seen); err != nil {
-		t.Fatal(err)
-	}
-	var played evalResult
-	if err := json.Unmarshal([]byte(mustExecute(t, "eval", "--model", model, "--episodes", "2", "--json")), &played); err != nil {
-		t.Fatal(err)
-	}
+	seen := clitest.Decode[enjoyResult](t, mustExecute(t, append(args, "--json")...))
+	played := clitest.Decode[evalResult](t, mustExecute(t, "eval", "--model", model, "--episodes", "2", "--json"))
 	if fmt.Sprint(seen.Returns, seen.Lengths) != fmt.Sprint(played.Returns, played.Lengths) {
 		t.Errorf("enjoy %v, eval %v", seen.Returns, played.Returns)
 	}

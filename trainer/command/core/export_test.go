@@ -18,6 +18,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/agents/normalize"
 	"github.com/kubernasium/kubernasium/agents/policies"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/onnx"
@@ -534,14 +535,11 @@ func TestONNXRuntimeAgrees(t *testing.T) {
 func TestExport(t *testing.T) {
 	path := trainPeer(t, "dqn", peerModels[len(peerModels)-1].params)
 	file := filepath.Join(t.TempDir(), "m.onnx")
-	var res exportResult
-	if err := json.Unmarshal([]byte(mustExecute(t, "export", "--model", path, "--onnx", file, "--json")), &res); err != nil {
-		t.Fatal(err)
-	}
+	res := clitest.Decode[exportResult](t, mustExecute(t, "export", "--model", path, "--onnx", file, "--json"))
 	if diff := cmp.Diff(exportResult{path, file, onnx.Opset, []string{"obs"}, []string{"q_values"}}, res); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
-	text := clitest.Read(t, file)
+	text := envstest.Read(t, file)
 	for _, want := range []string{"q_net.q_net.0.weight", "q_net.advantage_net.bias", "ReduceMean", "classic/CartPole-v1"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the file lacks %q", want)
@@ -558,7 +556,7 @@ func TestExportsForecastersIndices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := clitest.Read(t, file); !strings.Contains(text, "observation_indices") || !strings.Contains(text, string(want)) {
+	if text := envstest.Read(t, file); !strings.Contains(text, "observation_indices") || !strings.Contains(text, string(want)) {
 		t.Errorf("the metadata lack observation_indices %s", want)
 	}
 }

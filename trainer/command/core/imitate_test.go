@@ -2,13 +2,13 @@ package core
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
@@ -28,16 +28,13 @@ func TestImitate(t *testing.T) {
 				case "dqn":
 					args = append(args, "--params", "learning_starts:64")
 				}
-				var res run.Result
-				if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
-					t.Fatal(err)
-				}
-				models = append(models, clitest.Read(t, res.Model))
+				res := clitest.Decode[run.Result](t, mustExecute(t, args...))
+				models = append(models, envstest.Read(t, res.Model))
 				dir := filepath.Dir(res.Model)
-				if log := clitest.Read(t, filepath.Join(dir, "progress.csv")); !strings.Contains(log, "imitation/accuracy") {
+				if log := envstest.Read(t, filepath.Join(dir, "progress.csv")); !strings.Contains(log, "imitation/accuracy") {
 					t.Errorf("no imitation/accuracy in progress.csv:\n%s", log)
 				}
-				if args := clitest.Read(t, filepath.Join(dir, "args.yml")); !strings.Contains(args, "imitate: static_2") {
+				if args := envstest.Read(t, filepath.Join(dir, "args.yml")); !strings.Contains(args, "imitate: static_2") {
 					t.Errorf("no baseline in args.yml:\n%s", args)
 				}
 			}
@@ -66,14 +63,14 @@ func TestImitateSearch(t *testing.T) {
 			}
 		}
 		dir = filepath.Join(dir, "ppo", "k8s-PodBalance-v0_1")
-		first, second := clitest.Read(t, filepath.Join(dir, "imitation_1.safetensors")), clitest.Read(t, filepath.Join(dir, "imitation_2.safetensors"))
+		first, second := envstest.Read(t, filepath.Join(dir, "imitation_1.safetensors")), envstest.Read(t, filepath.Join(dir, "imitation_2.safetensors"))
 		if first == second {
 			t.Error("the second round has changed nothing")
 		}
-		if args := clitest.Read(t, filepath.Join(dir, "args.yml")); !strings.Contains(args, "imitate_rounds: 3") {
+		if args := envstest.Read(t, filepath.Join(dir, "args.yml")); !strings.Contains(args, "imitate_rounds: 3") {
 			t.Errorf("no rounds in args.yml:\n%s", args)
 		}
-		last = append(last, second+clitest.Read(t, filepath.Join(dir, "k8s-PodBalance-v0.safetensors")))
+		last = append(last, second+envstest.Read(t, filepath.Join(dir, "k8s-PodBalance-v0.safetensors")))
 	}
 	if last[0] != last[1] {
 		t.Error("two trainings with one seed differ")

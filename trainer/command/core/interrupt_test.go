@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
@@ -60,7 +61,7 @@ func TestInterruptedCompareKeeps(t *testing.T) {
 	if !strings.Contains(message, "1 of 2 policies have played") {
 		t.Errorf("%q, want 1 of 2 policies", message)
 	}
-	for _, text := range []string{out, clitest.Read(t, csv)} {
+	for _, text := range []string{out, envstest.Read(t, csv)} {
 		if !strings.Contains(text, "zero") {
 			t.Errorf("no row of the policy that has played:\n%s", text)
 		}
@@ -120,9 +121,7 @@ func TestInterruptedLearning(t *testing.T) {
 	t.Cleanup(func() { gates = old })
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "a2c.yml")
-	if err := os.WriteFile(conf, []byte("test/Endless-v0: {n_timesteps: 100000000}\nclassic/CartPole-v1: {n_timesteps: 100}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, conf, "test/Endless-v0: {n_timesteps: 100000000}\nclassic/CartPole-v1: {n_timesteps: 100}\n")
 	gates = []gate{{name: "short", algo: "a2c", env: "classic/CartPole-v1", conf: conf}, {name: "long", algo: "a2c", env: "test/Endless-v0", conf: conf}}
 	message, out := interruptedAfter(t, 100, "learning", "--seeds", "1", "--jobs", "1", "--eval-episodes", "1", "-f", dir)
 	if !strings.Contains(message, "1 of 2 trainings are complete, in "+dir) || strings.Contains(message, "--resume") {

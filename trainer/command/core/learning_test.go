@@ -17,6 +17,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/a2c"
 	"github.com/kubernasium/kubernasium/agents/dqn"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/run"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
@@ -82,10 +83,7 @@ func TestChooseGates(t *testing.T) {
 func TestLearningMissed(t *testing.T) {
 	old := gates
 	defer func() { gates = old }()
-	conf := filepath.Join(t.TempDir(), "short.yml")
-	if err := os.WriteFile(conf, []byte(cartPole+": {n_timesteps: 200, n_envs: 2, n_steps: 20}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	conf := envstest.TempFile(t, "short.yml", cartPole+": {n_timesteps: 200, n_envs: 2, n_steps: 20}\n")
 	gates = []gate{{name: "A2C in no time", algo: a2c.Algo, env: cartPole, conf: conf, bar: evalBar}}
 	stdout, stderr, err := execute(t, context.Background(), "learning", "--seeds", "2", "--eval-episodes", "3", "-f", t.TempDir())
 	if !errors.Is(err, errGate) || !strings.Contains(err.Error(), "A2C in no time: 0 of 2 reach 475") {
@@ -128,10 +126,7 @@ func TestResultsOfLearning(t *testing.T) {
 func TestGatesOwnSeeds(t *testing.T) {
 	old := gates
 	defer func() { gates = old }()
-	conf := filepath.Join(t.TempDir(), "short.yml")
-	if err := os.WriteFile(conf, []byte(cartPole+": {n_timesteps: 200, n_envs: 2, n_steps: 20}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	conf := envstest.TempFile(t, "short.yml", cartPole+": {n_timesteps: 200, n_envs: 2, n_steps: 20}\n")
 	gates = []gate{{name: "A2C", algo: a2c.Algo, env: cartPole, conf: conf, bar: noBar, seeds: seedRange{41, 3}}}
 	for _, tc := range []struct {
 		flags []string

@@ -15,6 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // sb3Classes are the classes of Stable-Baselines3 and sb3-contrib that our models become.
@@ -59,17 +60,11 @@ func (j onnxJob) compareSB3(t *testing.T, got map[string]json.RawMessage) {
 		}
 	}
 	j.compareRows(t, wanted, j.outputs(t, got), j.want)
-	var d space.Description
-	if err := json.Unmarshal([]byte(j.meta.ActionSpace), &d); err != nil {
-		t.Fatal(err)
-	}
+	d := clitest.Decode[space.Description](t, j.meta.ActionSpace)
 	if d.Kind != "discrete" {
 		return
 	}
-	var actions [][]int
-	if err := json.Unmarshal(got["actions"], &actions); err != nil {
-		t.Fatal(err)
-	}
+	actions := clitest.Decode[[][]int](t, string(got["actions"]))
 	for s := range wanted {
 		for r, row := range wanted[s] {
 			best := 0
@@ -90,10 +85,7 @@ func (j onnxJob) compareSB3(t *testing.T, got map[string]json.RawMessage) {
 func sb3Row(t *testing.T, meta models.Checkpoint, row []float64) []float64 {
 	t.Helper()
 	row = append([]float64(nil), row[:len(row)-meta.Spec.StateSize()]...)
-	var d space.Description
-	if err := json.Unmarshal([]byte(meta.ActionSpace), &d); err != nil {
-		t.Fatal(err)
-	}
+	d := clitest.Decode[space.Description](t, meta.ActionSpace)
 	if meta.Algo == dqn.Algo || d.Kind != "discrete" {
 		return row
 	}

@@ -2,13 +2,13 @@ package core
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
@@ -32,10 +32,7 @@ func TestModelsOfNodesServeOtherSizes(t *testing.T) {
 				edges = "rack"
 			}
 			args = append(args, "--env-kwargs", "edges:"+edges)
-			var res run.Result
-			if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
-				t.Fatal(err)
-			}
+			res := clitest.Decode[run.Result](t, mustExecute(t, args...))
 			for _, args := range [][]string{
 				{"eval", "--model", res.Model, "--episodes", "2", "--env-kwargs", "nodes:15"},
 				{"enjoy", "--model", res.Model, "--episodes", "1", "--env-kwargs", "nodes:15", "--no-render"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
@@ -42,10 +43,7 @@ func trainPeer(t *testing.T, algo string, params []string) string {
 	for _, p := range params {
 		args = append(args, "--params", p)
 	}
-	var res run.Result
-	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
-		t.Fatal(err)
-	}
+	res := clitest.Decode[run.Result](t, mustExecute(t, args...))
 	return res.Model
 }
 

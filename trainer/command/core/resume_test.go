@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
@@ -48,10 +49,7 @@ func trainedIn(t *testing.T, algo string, more ...string) string {
 func TestResumeKeeps(t *testing.T) {
 	dir := trainedIn(t, "ppo", "--env-kwargs", "infinite_bounds:true", "--eval-env-kwargs", "infinite_bounds:true")
 	checkpoint := filepath.Join(dir, "rl_model_256_steps.safetensors")
-	conf := filepath.Join(t.TempDir(), "ppo.yml")
-	if err := os.WriteFile(conf, []byte("gamma: 0.5\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	conf := envstest.TempFile(t, "ppo.yml", "gamma: 0.5\n")
 	before := contents(t, dir)
 	for _, tc := range []struct {
 		args []string
@@ -96,7 +94,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	files := map[string]string{}
 	for _, e := range entries {
 		if !e.IsDir() {
-			files[e.Name()] = clitest.Read(t, filepath.Join(dir, e.Name()))
+			files[e.Name()] = envstest.Read(t, filepath.Join(dir, e.Name()))
 		}
 	}
 	return files
@@ -111,7 +109,7 @@ func TestResumeRecordsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkpoint := filepath.Join(dir, "rl_model_128_steps.safetensors")
-	old := clitest.Read(t, filepath.Join(dir, "rl_model_256_steps.safetensors"))
+	old := envstest.Read(t, filepath.Join(dir, "rl_model_256_steps.safetensors"))
 	_, stderr, err := execute(t, context.Background(), "train", "--resume", checkpoint, "-n", "320", "--params", "learning_rate:lin_0.002",
 		"--save-freq", "192", "--eval-freq", "64", "--json")
 	if err != nil {
@@ -142,7 +140,7 @@ func TestResumeRecordsChanges(t *testing.T) {
 		now.Resumed[0].Timesteps != 128 || !strings.Contains(now.Resumed[0].Command, "--n-timesteps 320") {
 		t.Errorf("args.yml has %+v, want save_freq 192, eval_freq 64, the first command %q and one of timestep 128", now, began.Command)
 	}
-	if clitest.Read(t, filepath.Join(dir, "superseded", "rl_model_256_steps.safetensors")) != old {
+	if envstest.Read(t, filepath.Join(dir, "superseded", "rl_model_256_steps.safetensors")) != old {
 		t.Error("the later checkpoint is not in superseded")
 	}
 	var names []string
@@ -171,12 +169,12 @@ func TestResumeFolderOfSeeds(t *testing.T) {
 	mustExecute(t, append(withoutSeed(exactArgs("a2c", folder)), "--seeds", "1,2")...)
 	dir := filepath.Join(folder, "a2c", "classic-CartPole-v1_1")
 	second := filepath.Join(dir, "seed_2", "classic-CartPole-v1.safetensors")
-	want := clitest.Read(t, second)
+	want := envstest.Read(t, second)
 	if err := os.Remove(second); err != nil {
 		t.Fatal(err)
 	}
 	res := clitest.Decode[run.SeedsResult](t, mustExecute(t, "train", "--resume", dir, "--json"))
-	if len(res.Seeds) != 2 || res.Folder != dir || clitest.Read(t, second) != want {
+	if len(res.Seeds) != 2 || res.Folder != dir || envstest.Read(t, second) != want {
 		t.Errorf("%+v, want two seeds in %s and the model of the second again", res, dir)
 	}
 }
@@ -189,12 +187,9 @@ func TestResumeNewest(t *testing.T) {
 	mustExecute(t, args...)
 	first := filepath.Join(folder, "ppo", "classic-CartPole-v1_1")
 	final := filepath.Join(first, "classic-CartPole-v1.safetensors")
-	want, err := os.ReadFile(final)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := envstest.Read(t, final)
 	mustExecute(t, args...) // is complete
-	if got, err := os.ReadFile(final); err != nil || string(got) != string(want) {
+	if got, err := os.ReadFile(final); err != nil || string(got) != want {
 		t.Errorf("the complete training has changed: %v", err)
 	}
 	// As if it had been killed after its first checkpoint.
@@ -209,7 +204,7 @@ func TestResumeNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustExecute(t, args...)
-	if got, err := os.ReadFile(final); err != nil || string(got) != string(want) {
+	if got, err := os.ReadFile(final); err != nil || string(got) != want {
 		t.Errorf("the resumed training differs from the uninterrupted one: %v", err)
 	}
 	if err := os.RemoveAll(first); err != nil {

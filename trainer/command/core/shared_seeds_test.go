@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
@@ -48,10 +49,7 @@ func TestSharedSeeds(t *testing.T) {
 		t.Fatalf("%+v, want 3 seeds with a mean", res)
 	}
 	for i, seed := range []string{"1", "2", "3"} {
-		var alone run.Result
-		if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--seed", seed, "-f", t.TempDir())...)), &alone); err != nil {
-			t.Fatal(err)
-		}
+		alone := clitest.Decode[run.Result](t, mustExecute(t, append(args, "--seed", seed, "-f", t.TempDir())...))
 		got, err := os.ReadFile(res.Seeds[i].Model)
 		if err != nil {
 			t.Fatal(err)
@@ -72,10 +70,7 @@ func TestSharedSeeds(t *testing.T) {
 func TestSharedSeedsKilled(t *testing.T) {
 	args := []string{"train", "--algo", "a2c", "--env", "classic/CartPole-v1", "-n", "10000", "--eval-freq", "0", "--eval-episodes", "2", "--save-freq", "500",
 		"--params", "n_envs:2", "--params", "net_arch:[8]", "--json", "--seeds", "1..3", "--n-jobs", "1"}
-	var want run.SeedsResult
-	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "-f", t.TempDir())...)), &want); err != nil {
-		t.Fatal(err)
-	}
+	want := clitest.Decode[run.SeedsResult](t, mustExecute(t, append(args, "-f", t.TempDir())...))
 	file := filepath.Join(t.TempDir(), "seeds.journal")
 	shared := append(args, "--study", file, "--lease", "3s")
 	victim, _ := clitest.Process(t, shared...)
@@ -90,14 +85,9 @@ func TestSharedSeedsKilled(t *testing.T) {
 		return os.IsNotExist(err)
 	})
 	const mark = "mark" // is copied to the folder of who resumes
-	if err := os.WriteFile(filepath.Join(attempt, mark), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(attempt, mark), "")
 	for i, out := range clitest.Together(t, 2, shared...) {
-		var got run.SeedsResult
-		if err := json.Unmarshal(out, &got); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		got := clitest.Decode[run.SeedsResult](t, string(out))
 		if got.Eval == nil || *got.Eval != *want.Eval || len(got.Seeds) != len(want.Seeds) {
 			t.Fatalf("process %d: mean %v of %d seeds, undisturbed %v of %d", i, got.Eval, len(got.Seeds), want.Eval, len(want.Seeds))
 		}

@@ -2,12 +2,12 @@ package core
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
@@ -19,10 +19,7 @@ func TestSeedThatFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "seed 1: after 76 timesteps: environment 2: ") || !strings.Contains(err.Error(), "seed 2: after 76 timesteps: environment 2: ") {
 		t.Errorf("%v, want the failure of both seeds", err)
 	}
-	var res run.SeedsResult
-	if err := json.Unmarshal([]byte(out), &res); err != nil {
-		t.Fatal(err)
-	}
+	res := clitest.Decode[run.SeedsResult](t, out)
 	if len(res.Seeds) != 2 || !strings.Contains(res.Seeds[1].Error, "environment 2") {
 		t.Errorf("result %+v, want both failures", res)
 	}
@@ -33,11 +30,8 @@ func TestRewardThreshold(t *testing.T) {
 	// evaluation, after 512 steps, reaches 5.
 	args := []string{"train", "--algo", "ppo", "--env", "classic/CartPole-v1", "-n", "4096", "--eval-freq", "500", "--eval-episodes", "2", "--json"}
 	for threshold, want := range map[float64]int{5: 512, 501: 4096} {
-		var res run.Result
 		out := mustExecute(t, append(args, "--reward-threshold", fmt.Sprint(threshold), "-f", t.TempDir())...)
-		if err := json.Unmarshal([]byte(out), &res); err != nil {
-			t.Fatal(err)
-		}
+		res := clitest.Decode[run.Result](t, out)
 		if res.Timesteps != want || res.Stopped != (want < 4096) {
 			t.Errorf("threshold %v: %d timesteps, stopped %t; want %d", threshold, res.Timesteps, res.Stopped, want)
 		}
@@ -70,13 +64,10 @@ func TestSeedsErrors(t *testing.T) {
 // TestComparedSeedsAreExact: JSON with a comparison beside it has the digits of a seed above 2^53.
 func TestComparedSeedsAreExact(t *testing.T) {
 	args := append(withoutSeed(small(t.TempDir(), "-n", "64", "--json")), "--seeds", "9007199254740993", "--compare", "2")
-	var res struct {
+	res := clitest.Decode[struct {
 		Seeds      []struct{ Seed uint64 }
 		Comparison *play.Comparison
-	}
-	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
-		t.Fatal(err)
-	}
+	}](t, mustExecute(t, args...))
 	if len(res.Seeds) != 1 || res.Seeds[0].Seed != 9007199254740993 || res.Comparison == nil {
 		t.Errorf("%+v, want the seed 9007199254740993 and a comparison", res)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
@@ -78,10 +79,7 @@ func TestTrainJSON(t *testing.T) {
 	checkFolder(t, filepath.Dir(path))
 	// The model plays the same episodes to the same mean.
 	out = mustExecute(t, "eval", "--model", path, "--episodes", "3", "--seed", "1000000000", "--json")
-	var again evalResult
-	if err := json.Unmarshal([]byte(out), &again); err != nil {
-		t.Fatal(err)
-	}
+	again := clitest.Decode[evalResult](t, out)
 	if again.Mean != got["eval_mean"] || again.Std != got["eval_std"] || len(again.Returns) != 3 || again.EnvKwargs["split"] != "heldout" {
 		t.Errorf("eval of the model: %+v, want mean %v and std %v on the held-out split", again, got["eval_mean"], got["eval_std"])
 	}
@@ -100,17 +98,11 @@ func TestEveryAlgorithm(t *testing.T) {
 				case "ppo", "ppo_lstm":
 					args = append(args, "--params", "batch_size:64", "--params", "n_epochs:1")
 				}
-				var res run.Result
-				if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
-					t.Fatal(err)
-				}
+				res := clitest.Decode[run.Result](t, mustExecute(t, args...))
 				if res.Algo != algo || res.Timesteps < 1024 || res.EvalMean < 1 {
 					t.Errorf("train: %+v", res)
 				}
-				var eval evalResult
-				if err := json.Unmarshal([]byte(mustExecute(t, "eval", "--model", res.Model, "--episodes", "2", "--seed", "1000000000", "--json")), &eval); err != nil {
-					t.Fatal(err)
-				}
+				eval := clitest.Decode[evalResult](t, mustExecute(t, "eval", "--model", res.Model, "--episodes", "2", "--seed", "1000000000", "--json"))
 				if eval.Policy != algo || engine == play.EngineFused && eval.Mean != res.EvalMean { // another engine rounds differently
 					t.Errorf("eval of the model: %+v, want mean %v", eval, res.EvalMean)
 				}
@@ -169,10 +161,7 @@ func TestCompareJSON(t *testing.T) {
 	csv, plot := filepath.Join(folder, "c.csv"), filepath.Join(folder, "c.png")
 	out := mustExecute(t, "compare", "--env", "k8s/GangWindow-v0", "--env-kwargs", "steps:30", "--episodes", "4",
 		"--baseline", "static_2", "--baseline", "never_reconfigure_1000m", "--baseline", "one_time", "--baseline", "random", "--csv", csv, "--plot", plot, "--json")
-	var c play.Comparison
-	if err := json.Unmarshal([]byte(out), &c); err != nil {
-		t.Fatal(err)
-	}
+	c := clitest.Decode[play.Comparison](t, out)
 	var order []string
 	for _, r := range c.Rows {
 		order = append(order, r.Policy)
@@ -188,7 +177,7 @@ func TestCompareJSON(t *testing.T) {
 		t.Errorf("best baseline %q, differences %v and %v", c.BestBaseline, c.Rows[0].Difference, c.Rows[1].Difference)
 	}
 	for _, path := range []string{csv, plot} {
-		if len(clitest.Read(t, path)) == 0 {
+		if len(envstest.Read(t, path)) == 0 {
 			t.Errorf("%s is empty", path)
 		}
 	}

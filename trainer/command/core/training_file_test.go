@@ -1,7 +1,6 @@
 package core
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
@@ -74,10 +74,7 @@ func TestTrainingFile(t *testing.T) {
 		"no number":       {"env: k8s/GangWindow-v0\nseed: x\n", "", "FILE:2: seed: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "training.yml")
-			if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			path := envstest.TempFile(t, "training.yml", c.text)
 			cmd, err := parseTraining(t, append(strings.Fields(c.flags), "--conf-file", path)...)
 			var got string
 			if err != nil {

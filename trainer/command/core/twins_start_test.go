@@ -2,13 +2,13 @@ package core
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/trainer/run"
 )
@@ -30,10 +30,7 @@ func TestHyperparametersOfTwins(t *testing.T) {
 		t.Errorf("its twin: %v (-simulator +twin):\n%s", err, diff)
 	}
 	for named, asked := range map[string]string{env: kwok.TwinID(env), kwok.TwinID(env): env} {
-		file := filepath.Join(t.TempDir(), "conf.yml")
-		if err := os.WriteFile(file, []byte(named+": {n_envs: 13}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file := envstest.TempFile(t, "conf.yml", named+": {n_envs: 13}\n")
 		if h, err := run.ReadHyperparams("ppo", asked, file, nil); err != nil || h.NEnvs != 13 {
 			t.Errorf("%s with a file of %s: n_envs %d, %v; want 13", asked, named, h.NEnvs, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
@@ -47,10 +48,7 @@ func twinModel(t *testing.T) string {
 // evalReturns runs eval and returns the returns.
 func evalReturns(t *testing.T, args ...string) []float64 {
 	t.Helper()
-	var res evalResult
-	if err := json.Unmarshal([]byte(mustExecute(t, append([]string{"eval", "--episodes", "2", "--env-kwargs", "steps:30", "--json"}, args...)...)), &res); err != nil {
-		t.Fatal(err)
-	}
+	res := clitest.Decode[evalResult](t, mustExecute(t, append([]string{"eval", "--episodes", "2", "--env-kwargs", "steps:30", "--json"}, args...)...))
 	return res.Returns
 }
 

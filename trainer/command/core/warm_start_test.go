@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/zlib"
 	"context"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/models/safetensors"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
@@ -156,10 +156,10 @@ func TestStartsAreResumedExactly(t *testing.T) {
 		mustExecute(t, args...)
 		dir := filepath.Join(folder, "dqn", run.EnvName(balanceEnv)+"_1")
 		final := filepath.Join(dir, run.EnvName(balanceEnv)+".safetensors")
-		want := clitest.Read(t, final)
+		want := envstest.Read(t, final)
 		if plain := filepath.Join(folder, "again"); name == "transitions" { // they have an effect, and the same each time
 			mustExecute(t, balanceArgs(plain)...)
-			if clitest.Read(t, filepath.Join(plain, "dqn", run.EnvName(balanceEnv)+"_1", filepath.Base(final))) == want {
+			if envstest.Read(t, filepath.Join(plain, "dqn", run.EnvName(balanceEnv)+"_1", filepath.Base(final))) == want {
 				t.Error("the recorded transitions changed nothing")
 			}
 		}
@@ -168,7 +168,7 @@ func TestStartsAreResumedExactly(t *testing.T) {
 				t.Fatal(err)
 			}
 			mustExecute(t, append(args, "--resume", checkpoint)...)
-			if clitest.Read(t, final) != want {
+			if envstest.Read(t, final) != want {
 				t.Errorf("%s: resumed from %s, the model is not that of the uninterrupted training", name, filepath.Base(checkpoint))
 			}
 		}
@@ -218,10 +218,7 @@ func tensorOf[T safetensors.Element](t *testing.T, f models.File, name string) [
 
 func TestWarmStartRefuses(t *testing.T) {
 	recorded := filepath.Join(t.TempDir(), "steps.safetensors")
-	var res recordResult
-	if err := json.Unmarshal([]byte(mustExecute(t, "record", "--env", "classic/CartPole-v1", "--policy", "random", "-n", "50", "--out", recorded, "--json")), &res); err != nil {
-		t.Fatal(err)
-	}
+	res := clitest.Decode[recordResult](t, mustExecute(t, "record", "--env", "classic/CartPole-v1", "--policy", "random", "-n", "50", "--out", recorded, "--json"))
 	if res.Transitions != 50 || res.Episodes < 1 || res.Policy != "random" || res.Env != "classic/CartPole-v1" {
 		t.Errorf("record: %+v", res)
 	}

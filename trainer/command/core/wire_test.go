@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/server/host/hosttest"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // TestTrainOnServers trains on one server, and on two that share the environments, and
@@ -39,11 +40,8 @@ func TestEvalOnServers(t *testing.T) {
 	folder := t.TempDir()
 	mustExecute(t, small(folder, "-n", "64", "--json")...)
 	model := filepath.Join(folder, "ppo", "k8s-GangWindow-v0_1", "k8s-GangWindow-v0.safetensors")
-	var res evalResult
 	out := mustExecute(t, "eval", "--model", model, "--episodes", "5", "--url", a, "--url", b, "--verify", "--json")
-	if err := json.Unmarshal([]byte(out), &res); err != nil {
-		t.Fatal(err)
-	}
+	res := clitest.Decode[evalResult](t, out)
 	if !res.Verified || len(res.Returns) != 5 || len(res.Metrics["total_s"]) != 5 {
 		t.Errorf("eval on two servers: %+v", res)
 	}

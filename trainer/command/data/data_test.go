@@ -226,7 +226,7 @@ func TestFetchParts(t *testing.T) {
 	server := mirror(t, files)
 	mustExecute(t, "data", "fetch", "azure", "--to", to, "--mirror", server, "--part", "1-2, 4")
 	for path, want := range files {
-		if got := clitest.Read(t, filepath.Join(to, path)); got != want {
+		if got := envstest.Read(t, filepath.Join(to, path)); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
 	}
@@ -350,7 +350,7 @@ func TestConvertTables(t *testing.T) {
 		"pai/pai_machine_spec.csv": "machine,gpu_type,cap_cpu,cap_mem,cap_gpu\nm1,T4,96,512,2\n",
 		"pai/pai_task_table.csv":   "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\nj,worker,1,Terminated,1,2,600,29.3,100,T4\n",
 	} {
-		if got := clitest.Read(t, filepath.Join(dir, path)); got != want {
+		if got := envstest.Read(t, filepath.Join(dir, path)); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
 	}
@@ -365,7 +365,7 @@ func TestConvertPhilly(t *testing.T) {
 	for path, want := range map[string]string{
 		"philly/cluster_job_log.json": files["cluster_job_log"], "philly/cluster_machine_list.csv": files["cluster_machine_list"],
 	} {
-		if got := clitest.Read(t, filepath.Join(dir, path)); got != want {
+		if got := envstest.Read(t, filepath.Join(dir, path)); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
 	}
@@ -400,7 +400,7 @@ func TestConvertHelios(t *testing.T) {
 		}
 		mustExecute(t, "data", "convert", "helios", "--from", dir)
 		for _, cluster := range clusters {
-			if got, want := clitest.Read(t, filepath.Join(dir, "helios", cluster, "cluster_log.csv")), cluster+" cluster_log.csv"; got != want {
+			if got, want := envstest.Read(t, filepath.Join(dir, "helios", cluster, "cluster_log.csv")), cluster+" cluster_log.csv"; got != want {
 				t.Errorf("%s has %q, want %q", cluster, got, want)
 			}
 		}

@@ -3,11 +3,11 @@ package data
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/dataset/catalog"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 var update = flag.Bool("update-table", false, "write the table of docs/data.md")
@@ -45,11 +45,7 @@ func table() string {
 
 // TestDocument: the table of the document is the manifest's.
 func TestDocument(t *testing.T) {
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(text), begin)
+	head, rest, ok := strings.Cut(envstest.Read(t, document), begin)
 	if !ok {
 		t.Fatalf("%s has no line %s", document, begin)
 	}
@@ -58,9 +54,7 @@ func TestDocument(t *testing.T) {
 		t.Fatalf("%s has no line %s", document, end)
 	}
 	if *update {
-		if err := os.WriteFile(document, []byte(head+begin+table()+end+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, document, head+begin+table()+end+tail)
 		return
 	}
 	if got != table() {

@@ -3,7 +3,6 @@ package gang
 import (
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -45,10 +44,7 @@ func readCSV(t *testing.T, path string) [][]string {
 func TestGangForecast(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"gang", "forecast", "--draws", "12", "--seed", "3", "--csv", filepath.Join(dir, "f.csv"), "--plot", filepath.Join(dir, "f.png")}
-	var all []series.ForecastError
-	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &all); err != nil {
-		t.Fatal(err)
-	}
+	all := clitest.Decode[[]series.ForecastError](t, mustExecute(t, append(args, "--json")...))
 	text := mustExecute(t, args...)
 	clitest.CheckPNG(t, filepath.Join(dir, "f.png"), 750)
 	rows := readCSV(t, filepath.Join(dir, "f.csv"))
@@ -121,10 +117,7 @@ func TestFitText(t *testing.T) {
 func TestGangForecastOfData(t *testing.T) {
 	of := func(args ...string) map[string]series.ForecastError {
 		args = append([]string{"gang", "forecast", "--json", "--env-kwargs", "data:" + gangData(t), "--env-kwargs", "series:[nyc_taxi_1]"}, args...)
-		var all []series.ForecastError
-		if err := json.Unmarshal([]byte(mustExecute(t, args...)), &all); err != nil {
-			t.Fatal(err)
-		}
+		all := clitest.Decode[[]series.ForecastError](t, mustExecute(t, args...))
 		found := map[string]series.ForecastError{}
 		for _, e := range all {
 			found[e.Forecaster] = e

@@ -1,10 +1,8 @@
 package gang
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/agents/seriesforecast"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/gang/series"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
@@ -27,11 +26,7 @@ func writeSeries(t *testing.T, name string, n int) string {
 		fmt.Fprintf(&b, "%s,%.6f\n", at.Format("2006-01-02 15:04:05"), 100+0.01*float64(i)+20*math.Sin(2*math.Pi*float64(i%24)/24))
 		at = at.Add(time.Hour)
 	}
-	path := filepath.Join(t.TempDir(), name+".csv")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(t, name+".csv", b.String())
 }
 
 // TestGangForecastTrain fits a forecaster to two series: its files are those that environments read, and
@@ -40,10 +35,7 @@ func TestGangForecastTrain(t *testing.T) {
 	a, b, out := writeSeries(t, "a", 1500), writeSeries(t, "b", 1400), t.TempDir()
 	args := []string{"gang", "forecast", "--train", "--model", "holt-winters", "--series", a, "--series", b, "--out", out,
 		"--csv", filepath.Join(out, "errors.csv"), "--plot", filepath.Join(out, "errors.png")}
-	var all []trainedForecast
-	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &all); err != nil {
-		t.Fatal(err)
-	}
+	all := clitest.Decode[[]trainedForecast](t, mustExecute(t, append(args, "--json")...))
 	if len(all) != 2*4 {
 		t.Fatalf("%d rows, want the model, persistence, and a day and a week ago, of two series", len(all))
 	}
@@ -89,21 +81,9 @@ func TestGangForecastTrain(t *testing.T) {
 	// The environment plays on the files.
 	data := filepath.Join(t.TempDir(), "data")
 	for from, to := range map[string]string{a: "series/a.csv", filepath.Join(out, "a_forecasts.csv"): "forecasts/a_forecasts.csv"} {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(data, to)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(data, to), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(data, to), envstest.Read(t, from))
 	}
-	var errs []series.ForecastError
-	if err := json.Unmarshal([]byte(mustExecute(t, "gang", "forecast", "--env-kwargs", "data:"+data, "--env-kwargs", "series:[a]", "--json")), &errs); err != nil {
-		t.Fatal(err)
-	}
+	errs := clitest.Decode[[]series.ForecastError](t, mustExecute(t, "gang", "forecast", "--env-kwargs", "data:"+data, "--env-kwargs", "series:[a]", "--json"))
 	found := false
 	for _, e := range errs {
 		if e.Forecaster == series.FromFile {

@@ -2,10 +2,8 @@ package gang
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,17 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 func gangProfileOf(t *testing.T, args ...string) gangProfile {
 	t.Helper()
-	var r gangProfile
-	if err := json.Unmarshal([]byte(mustExecute(t, append([]string{"gang", "profile", "--json"}, args...)...)), &r); err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return clitest.Decode[gangProfile](t, mustExecute(t, append([]string{"gang", "profile", "--json"}, args...)...))
 }
 
 // TestGangProfileOfData compares with durations on record: size 31 on 1, 2, 4 and 8 cores.
@@ -119,10 +114,7 @@ func TestGangProfileWithoutALaw(t *testing.T) {
 			text += fmt.Sprintf("a,%d,%d,%d\n", 20*size, 1000*cores, 12*(size+1)/cores)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "p.csv")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := envstest.TempFile(t, "p.csv", text)
 	args := []string{"--env-kwargs", "profile:" + path, "--env-kwargs", "steps:20"}
 	if r := gangProfileOf(t, args...); r.Tasks[0].Law != (profile.Law{Task: "a"}) || r.Tasks[0].R2 != 0 {
 		t.Errorf("%+v, want no law", r.Tasks[0])
@@ -136,11 +128,9 @@ func TestGangProfileWithoutALaw(t *testing.T) {
 func TestGangProfileOwn(t *testing.T) {
 	dir := t.TempDir()
 	laws, out, part, spline := filepath.Join(dir, "laws.json"), filepath.Join(dir, "p.csv"), filepath.Join(dir, "part.csv"), filepath.Join(dir, "s.csv")
-	if err := os.WriteFile(laws, []byte(`[
+	envstest.Write(t, laws, `[
 		{"task": "x", "a": 3, "size_exp": 1, "share_exp": 1, "c_max": 4},
-		{"task": "y", "a": 2, "size_exp": 1, "share_exp": 0.5, "c_max": 8}]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+		{"task": "y", "a": 2, "size_exp": 1, "share_exp": 0.5, "c_max": 8}]`)
 	own := []string{"--env-kwargs", "total_cpu_m:8000", "--env-kwargs", "steps:20", "--env-kwargs", "size_low:20", "--env-kwargs", "size_high:80"}
 	grid := []string{"--sizes", "20,40,60,80", "--shares", "1000,2000,4000,8000"}
 	r := gangProfileOf(t, append(append([]string{"--laws", laws, "--out", out, "--csv", spline, "--plot", filepath.Join(dir, "p.png"), "--size", "40"}, own...), grid...)...)
@@ -169,15 +159,9 @@ func TestGangProfileOwn(t *testing.T) {
 		t.Errorf("%d rows, want a header and 2 tasks of 4 sizes and 61 shares", n)
 	}
 
-	text, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.SplitAfter(string(text), "\n")
+	lines := strings.SplitAfter(envstest.Read(t, out), "\n")
 	kept := append(append([]string{}, lines[:5]...), lines[9:]...) // without x on 2000 millicores
-	if err := os.WriteFile(part, []byte(strings.Join(kept, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, part, strings.Join(kept, ""))
 	again := gangProfileOf(t, append([]string{"--fill", part, "--size", "40", "--shares", "3000"}, own...)...)
 	if f := again.Filled; f == nil || f.Measured != 28 || f.Missing != 12 || len(f.Laws) != 2 || math.Abs(f.Laws[0].A-3) > 1e-6 {
 		t.Errorf("filled %+v, want 12 points besides 28, by the law of 3 s", f)
@@ -193,10 +177,7 @@ func TestGangProfileOwn(t *testing.T) {
 	}
 
 	args := append([]string{"eval", "--env", gangEnv, "--baseline", "static_2", "--episodes", "2", "--json", "--env-kwargs", "profile:" + out}, own...)
-	var played struct{ Mean float64 }
-	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &played); err != nil {
-		t.Fatal(err)
-	}
+	played := clitest.Decode[struct{ Mean float64 }](t, mustExecute(t, args...))
 	// 20 supersteps of at most 240 s, of size 80 on one core, over −100 s.
 	if !(played.Mean < 0 && played.Mean > -48) {
 		t.Errorf("a return of %v", played.Mean)
@@ -204,10 +185,7 @@ func TestGangProfileOwn(t *testing.T) {
 }
 
 func TestGangProfileRefuses(t *testing.T) {
-	laws := filepath.Join(t.TempDir(), "laws.json")
-	if err := os.WriteFile(laws, []byte(`[{"task": "x", "a": 3, "size_exp": 1, "share_exp": 1, "c_max": 4}]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	laws := envstest.TempFile(t, "laws.json", `[{"task": "x", "a": 3, "size_exp": 1, "share_exp": 1, "c_max": 4}]`)
 	for _, tc := range []struct {
 		args []string
 		want string

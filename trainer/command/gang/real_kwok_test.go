@@ -3,13 +3,14 @@ package gang
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // TestKwokGangReal measures a profile by Jobs whose pods KWOK plays, fits it, executes an episode with it, and plays
@@ -18,16 +19,11 @@ func TestKwokGangReal(t *testing.T) {
 	t.Setenv(kwok.KubeconfigVariable, kwoktest.Start(t).Kubeconfig)
 	dir := t.TempDir()
 	out, log, laws := filepath.Join(dir, "p.csv"), filepath.Join(dir, "run.jsonl"), filepath.Join(dir, "laws.json")
-	if err := os.WriteFile(laws, []byte(`[{"task": "memcpy", "a": 0.2, "size_exp": 1, "share_exp": 1, "c_max": 8}, {"task": "zero", "a": 0.1, "size_exp": 1, "share_exp": 0.5, "c_max": 8}]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, laws, `[{"task": "memcpy", "a": 0.2, "size_exp": 1, "share_exp": 1, "c_max": 8}, {"task": "zero", "a": 0.1, "size_exp": 1, "share_exp": 0.5, "c_max": 8}]`)
 	own := []string{"--env-kwargs", "total_cpu_m:4000", "--env-kwargs", "size_low:4", "--env-kwargs", "size_high:16", "--env-kwargs", "steps:6"}
 	work := []string{"--executor", "kubernetes", "--simulate", laws, "--workloads", "memcpy,zero"}
-	var made gangProfile
-	if err := json.Unmarshal([]byte(mustExecute(t, slices.Concat([]string{"gang", "profile", "--json", "--sizes", "4,8,12,16", "--shares", "1000,2000,3000,4000",
-		"--repeats", "1", "--out", out}, work, own)...)), &made); err != nil {
-		t.Fatal(err)
-	}
+	made := clitest.Decode[gangProfile](t, mustExecute(t, slices.Concat([]string{"gang", "profile", "--json", "--sizes", "4,8,12,16", "--shares", "1000,2000,3000,4000",
+		"--repeats", "1", "--out", out}, work, own)...))
 	if m := made.Measured; m == nil || m.Now != 32 || len(m.Points) != 32 {
 		t.Fatalf("measured %+v, want all of 32 points", m)
 	}

@@ -3,15 +3,16 @@ package gang
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 	"github.com/kubernasium/kubernasium/kwok/bsp"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // TestGangRealLocal measures a small profile of real work on this machine, fits it, plays an episode with it, executes
@@ -25,10 +26,7 @@ func TestGangRealLocal(t *testing.T) {
 	own := []string{"--env-kwargs", "total_cpu_m:1000", "--env-kwargs", "start_cpu_m:100", "--env-kwargs", "size_low:2", "--env-kwargs", "size_high:16", "--env-kwargs", "steps:6"}
 	work := []string{"--executor", "local", "--workloads", "memcpy:2,vecmath:30", "--limit", "1m"}
 	measure := slices.Concat([]string{"gang", "profile", "--json", "--sizes", "2,4,8,16", "--shares", "100,200,400,900", "--repeats", "1", "--out", out}, work, own)
-	var made gangProfile
-	if err := json.Unmarshal([]byte(mustExecute(t, measure...)), &made); err != nil {
-		t.Fatal(err)
-	}
+	made := clitest.Decode[gangProfile](t, mustExecute(t, measure...))
 	if m := made.Measured; m == nil || m.Now != 32 || len(m.Points) != 32 || !strings.Contains(m.Setting, "stress-ng") || made.Filled.Missing != 0 {
 		t.Fatalf("measured %+v, filled %+v; want all of 32 points", m, made.Filled)
 	}
@@ -73,13 +71,8 @@ func TestGangRealLocal(t *testing.T) {
 	if replayed.Total != run.Total || replayed.Model != run.Model || replayed.RMS != run.RMS || len(replayed.Steps) != 6 {
 		t.Errorf("replay: totals %v and %v s, want %v and %v", replayed.Total, replayed.Model, run.Total, run.Model)
 	}
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(log, []byte(strings.Replace(string(text), `"seed":`, `"seed":1`, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := envstest.Read(t, log)
+	envstest.Write(t, log, strings.Replace(text, `"seed":`, `"seed":1`, 1))
 	if _, _, err := execute(t, context.Background(), "gang", "run", "--replay", log); err == nil || !strings.Contains(err.Error(), "another episode") {
 		t.Errorf("a log with another seed: %v", err)
 	}

@@ -1,12 +1,13 @@
 package gang
 
 import (
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // TestGangRegret: static windows decide alike whatever a plan costs. In 20 supersteps a window of one re-plans 19
@@ -14,11 +15,8 @@ import (
 func TestGangRegret(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"gang", "regret", "--env-kwargs", "steps:20", "--penalties", "0,5,15", "--episodes", "3", "--baseline", "static_1", "--baseline", "static_4", "--oracle", "static_2"}
-	var all []regret
 	out := mustExecute(t, append(args, "--json", "--csv", filepath.Join(dir, "r.csv"), "--plot", filepath.Join(dir, "r.png"))...)
-	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		t.Fatal(err)
-	}
+	all := clitest.Decode[[]regret](t, out)
 	if len(all) != 6 {
 		t.Fatalf("%d regrets, want three of two policies: %v", len(all), all)
 	}

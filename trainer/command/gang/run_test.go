@@ -2,12 +2,12 @@ package gang
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // TestKwokGangRun runs a model and a planner as Jobs.
@@ -27,10 +27,7 @@ func TestKwokGangRun(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, stderr)
 			}
-			var r gangResult
-			if err := json.Unmarshal([]byte(out), &r); err != nil {
-				t.Fatal(err)
-			}
+			r := clitest.Decode[gangResult](t, out)
 			jobs := tc.jobs
 			for _, s := range r.Steps {
 				if s.Replan != nil && tc.name != "static_2" {

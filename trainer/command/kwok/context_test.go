@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // kubeconfigText is a user's own file, as kubectl writes it: with a relative path, an extension and a context
@@ -93,10 +95,7 @@ func loadContext(t *testing.T, file, name string) (server, token string) {
 
 // TestContextKeepsOthers adds contexts to a user's file and takes them back: the file is then what it was.
 func TestContextKeepsOthers(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(file, []byte(kubeconfigText), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "config", kubeconfigText)
 	t.Setenv("KUBECONFIG", file)
 	url, gone := listening(t)
 	first, err := addContext("mine", planeFile(t, url)) // "mine" is the user's, though nothing listens there
@@ -134,11 +133,7 @@ func TestContextKeepsOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(kubeconfigText, string(text)); diff != "" {
+	if diff := cmp.Diff(kubeconfigText, envstest.Read(t, file)); diff != "" {
 		t.Errorf("the user's file has changed (-before +after)\n%s", diff)
 	}
 }
@@ -167,9 +162,7 @@ func TestContextOfNone(t *testing.T) {
 	if config, err = clientcmd.LoadFromFile(ours); err != nil || config.CurrentContext != "" || len(config.Contexts)+len(config.Clusters)+len(config.AuthInfos) != 0 {
 		t.Errorf("after the end: %+v, %v; want nothing", config, err)
 	}
-	if err := os.WriteFile(theirs, []byte(kubeconfigText), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, theirs, kubeconfigText)
 	t.Setenv("KUBECONFIG", strings.Join([]string{theirs, ours}, string(filepath.ListSeparator)))
 	if c, err = addContext("kubernasium", planeFile(t, url)); err != nil {
 		t.Fatal(err)

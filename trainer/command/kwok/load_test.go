@@ -5,11 +5,10 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
@@ -17,10 +16,7 @@ import (
 // TestLoadServe starts the utilisation server and steps it.
 func TestLoadServe(t *testing.T) {
 	t.Setenv(play.TokenVariable, "")
-	file := filepath.Join(t.TempDir(), "targets.json")
-	if err := os.WriteFile(file, []byte(`{"*": [{"ram": 1, "cpu": 2}, {"ram": 3, "cpu": 4}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "targets.json", `{"*": [{"ram": 1, "cpu": 2}, {"ram": 3, "cpu": 4}]}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out, in := io.Pipe()

@@ -2,7 +2,6 @@ package kwok
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
@@ -28,10 +28,7 @@ func TestKwokProfile(t *testing.T) {
 	out, table := filepath.Join(folder, "profile.csv"), filepath.Join(folder, "table.csv")
 	args := []string{"kwok", "profile", "--out", out, "--max-containers", "2", "--coverage", "1", "--table-seed", "3", "--nodes", "2", "--json"}
 	measured := interrupt(t, args, out+".state.json")
-	var r profileResult
-	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &r); err != nil {
-		t.Fatal(err)
-	}
+	r := clitest.Decode[profileResult](t, mustExecute(t, args...))
 	want := profileResult{Out: out, State: out + ".state.json", Rows: 35, Measured: 35 - measured, Resumed: measured, Failed: []lra.Counts{}, Seconds: r.Seconds}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("profile after %d measurements (-want +got):\n%s", measured, diff)
@@ -39,12 +36,9 @@ func TestKwokProfile(t *testing.T) {
 	mustExecute(t, "lra", "predict", "--profile", out, "--out", table)
 	returns := func(option string) []float64 {
 		t.Helper()
-		var res struct{ Returns []float64 }
 		text := mustExecute(t, "eval", "--env", "k8s/LRAPlacement-v0", "--baseline", "greedy", "--episodes", "3", "--env-kwargs", "nodes:12",
 			"--env-kwargs", "containers:20", "--env-kwargs", "classes:[1:2:1]", "--env-kwargs", option, "--json")
-		if err := json.Unmarshal([]byte(text), &res); err != nil {
-			t.Fatal(err)
-		}
+		res := clitest.Decode[struct{ Returns []float64 }](t, text)
 		return res.Returns
 	}
 	// On nodes with room for two all states are measured, and without noise they are the law's.
@@ -91,10 +85,7 @@ func interrupt(t *testing.T, args []string, state string) int {
 }
 
 func TestKwokProfileRefuses(t *testing.T) {
-	pods := filepath.Join(t.TempDir(), "pods.yaml")
-	if err := os.WriteFile(pods, []byte("{apiVersion: v1, kind: Pod, metadata: {name: redis}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	pods := envstest.TempFile(t, "pods.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: redis}}")
 	for _, tc := range []struct {
 		args []string
 		want string

@@ -1,7 +1,6 @@
 package kwok
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,8 +8,10 @@ import (
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/trace"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // small is a recording of a cluster of two nodes: a pod that finishes and one that stays.
@@ -32,13 +33,8 @@ func TestKwokRecordAndReplay(t *testing.T) {
 	kubeconfig := kwoktest.Start(t).Kubeconfig // with kube-scheduler
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "small.jsonl"), filepath.Join(dir, "hidden.jsonl")
-	if err := os.WriteFile(file, []byte(small), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var r trace.Report
-	if err := json.Unmarshal([]byte(mustExecute(t, "kwok", "replay", file, "--speed", "10", "--kubeconfig", kubeconfig, "--json")), &r); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, file, small)
+	r := clitest.Decode[trace.Report](t, mustExecute(t, "kwok", "replay", file, "--speed", "10", "--kubeconfig", kubeconfig, "--json"))
 	if r.Nodes != 2 || r.Pods != 2 || r.Bound != 2 || r.Finished != 1 || r.Skipped != 0 || r.Seconds < 0.3 || r.Seconds > 20 {
 		t.Errorf("%+v, want two nodes and two pods, bound, one finished, in 0.3 s and a little", r)
 	}
@@ -50,12 +46,9 @@ func TestKwokRecordAndReplay(t *testing.T) {
 		t.Errorf("record into a file that is there: %v", err)
 	}
 	mustExecute(t, "kwok", "record", "--out", out, "--append", "--for", "1s", "--kubeconfig", kubeconfig)
-	text, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := envstest.Read(t, out)
 	for _, name := range []string{"alpha", "beta", "stays", "ends"} {
-		if strings.Contains(string(text), name) {
+		if strings.Contains(text, name) {
 			t.Errorf("the anonymized recording has %s", name)
 		}
 	}
@@ -73,9 +66,7 @@ func TestKwokRecordAndReplay(t *testing.T) {
 func TestKwokReplayForScheduler(t *testing.T) {
 	kubeconfig := kwoktest.Start(t).Kubeconfig
 	file, out := filepath.Join(t.TempDir(), "small.jsonl"), filepath.Join(t.TempDir(), "again.jsonl")
-	if err := os.WriteFile(file, []byte(small), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, file, small)
 	if _, _, err := execute(t, t.Context(), "kwok", "replay", file, "--speed", "max", "--scheduler-name", "default-scheduler", "--kubeconfig", kubeconfig); err == nil || !strings.Contains(err.Error(), "needs a speed") {
 		t.Errorf("for a scheduler at once: %v, want an error", err)
 	}

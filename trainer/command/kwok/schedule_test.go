@@ -2,7 +2,6 @@ package kwok
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/launch"
@@ -215,10 +215,7 @@ func TestKwokScheduleRivals(t *testing.T) {
 	var rivals []*exec.Cmd
 	for range 2 {
 		config := mustExecute(t, "kwok", "schedule", "--policy", "Greedy", "--kubeconfig", kubeconfig, "--listen", "", "--lease-duration", "3s", "--print-config")
-		file := filepath.Join(t.TempDir(), "scheduler.yaml")
-		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file := envstest.TempFile(t, "scheduler.yaml", config)
 		cmd := exec.Command(binary, "--config="+file, "--secure-port=0")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -359,10 +356,7 @@ func TestKwokQuality(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	var rows []qualityRow
-	if err := json.Unmarshal([]byte(out), &rows); err != nil {
-		t.Fatal(err)
-	}
+	rows := clitest.Decode[[]qualityRow](t, out)
 	var by []string
 	for i, r := range rows {
 		by = append(by, r.By)

@@ -2,7 +2,6 @@ package kwok
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,17 +17,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
 
 // documentedRole returns the ClusterRole that docs/cluster-trace.md has for recorders.
 func documentedRole(t *testing.T) *rbacv1.ClusterRole {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/cluster-trace.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, found := strings.Cut(string(text), "    apiVersion: rbac.authorization.k8s.io/v1\n")
+	text := envstest.Read(t, "../../../docs/cluster-trace.md")
+	_, after, found := strings.Cut(text, "    apiVersion: rbac.authorization.k8s.io/v1\n")
 	block, _, ends := strings.Cut(after, "\n\n")
 	if !found || !ends {
 		t.Fatal("docs/cluster-trace.md has no role")

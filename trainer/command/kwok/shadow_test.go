@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/agents/shadow"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
@@ -41,11 +42,7 @@ const twoNodes = `{"format":"kubernasium.cluster-trace","version":1,"start":"202
 
 func writeTrace(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "two.jsonl")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(t, "two.jsonl", text)
 }
 
 func TestShadow(t *testing.T) {
@@ -69,7 +66,7 @@ func TestShadow(t *testing.T) {
 	decisions := filepath.Join(t.TempDir(), "decisions.csv")
 	mustExecute(t, "kwok", "shadow", "--trace", trace, "--policy", "First", "--policy", "Greedy", "--decisions", decisions)
 	want := "time,pod,recorded,First,Greedy\n2026-03-01T00:00:00.000Z,default/a,n0,n0,n0\n2026-03-01T00:00:00.000Z,default/b,n1,n0,n1\n2026-03-01T10:00:00.000Z,default/c,n0,n0,n0\n"
-	if got := clitest.Read(t, decisions); got != want {
+	if got := envstest.Read(t, decisions); got != want {
 		t.Errorf("decisions:\n%s\nwant:\n%s", got, want)
 	}
 	var r shadow.Report
@@ -219,11 +216,8 @@ func TestShadowOfAModelsEpisode(t *testing.T) {
 	model, trace := "../../../models/pretrained/k8s-PodBalance-v0/ppo.safetensors", filepath.Join(t.TempDir(), "episode.jsonl")
 	both.MustExecute(t, "podsched", "record", "--model", model, "--env-kwargs", "lifetime:600", "--env-kwargs", "steps:400",
 		"--env-kwargs", "pods:mixed", "--env-kwargs", "node_types:mixed", "--out", trace)
-	var r shadow.Report
 	out := mustExecute(t, "kwok", "shadow", "--trace", trace, "--model", model, "--json")
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatal(err)
-	}
+	r := clitest.Decode[shadow.Report](t, out)
 	p := r.Policies[0]
 	if p.Agreement.Value != 100 || p.Asked < 300 {
 		t.Errorf("agreement %v %% of %d, want all", p.Agreement.Value, p.Asked)

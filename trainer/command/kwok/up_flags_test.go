@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 )
 
@@ -37,11 +38,7 @@ func TestKwokUpPassesFlags(t *testing.T) {
 			if _, _, err := execute(t, t.Context(), append([]string{"kwok", "up"}, strings.Fields(tc.args)...)...); err == nil {
 				t.Error("a control plane that ends at once gives no error")
 			}
-			text, err := os.ReadFile(seen)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := strings.Fields(string(text))
+			got := strings.Fields(envstest.Read(t, seen))
 			for _, flag := range tc.want {
 				if i := slices.Index(got, flag[0]); i < 0 || i+len(flag) > len(got) || !slices.Equal(got[i:i+len(flag)], flag) {
 					t.Errorf("the control plane got %v, want %v", got, flag)

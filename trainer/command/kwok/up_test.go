@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	metricsv1beta1 "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
@@ -65,10 +65,7 @@ func startUp(t *testing.T, args ...string) (r upReport, stop func()) {
 // TestKwokUpNodes: nodes are there and ready when it says so, kubectl finds them by a context beside
 // the user's own and knows what they use, and the context goes at the end.
 func TestKwokUpNodes(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(file, []byte(kubeconfigText), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "config", kubeconfigText)
 	t.Setenv("KUBECONFIG", file)
 	r, stop := startUp(t, "--nodes", "3", "--node-cpu", "7500m", "--node-memory", "16Gi", "--node-pods", "20", "--node-gpus", "2", "--", "--components=kwok")
 	if r.Context != "kubernasium" || r.Nodes != 3 {

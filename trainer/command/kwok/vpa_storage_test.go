@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
 )
 
@@ -24,10 +23,7 @@ func TestKwokVPAStoragePrometheus(t *testing.T) {
 	if err := metricsapi.SetUsage(t.Context(), w.client, pod.Namespace, pod.Name, 100, 100<<20, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	token := envstest.TempFile(t, "token", "secret\n")
 	var past, label string // of the pod that Prometheus knows
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/vpa"
@@ -31,9 +31,7 @@ func TestKwokVPA(t *testing.T) {
 	for i := range steps + 1 {
 		text += fmt.Sprintf("%d,%d,%d\n", 60*i, 150+100*(i/3), (300+200*(i/2))<<20)
 	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, file, text)
 	for _, tc := range []struct{ model, mode string }{
 		{"../../../models/pretrained/k8s-VerticalPodAutoscaler-v0/ppo.safetensors", "InPlaceOrRecreate"},
 		{"../../../models/pretrained/k8s-VerticalPodAutoscalerDiscrete-v0/dqn.safetensors", "Recreate"},

@@ -3,12 +3,12 @@ package lra
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
@@ -18,11 +18,7 @@ import (
 // batchFile writes a batch of 200 containers.
 func batchFile(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "batches.csv")
-	if err := os.WriteFile(path, []byte("redis,mms,ckm,ycsba,ycsbb,scd,isr\n27,32,12,37,30,34,28\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(t, "batches.csv", "redis,mms,ckm,ycsba,ycsbb,scd,isr\n27,32,12,37,30,34,28\n")
 }
 
 // TestInterruptLRATrainSub: the training resumes, and of a comparison what was compared is printed.
@@ -47,7 +43,7 @@ func TestInterruptLRATrainSub(t *testing.T) {
 	if n := len(clitest.Decode[lraSubResult](t, text).Counts); n != 2 || m[1] != "2" {
 		t.Errorf("%d numbers of containers are printed and %s told of, want the 2 that were compared", n, m[1])
 	}
-	if n := strings.Count(clitest.Read(t, filepath.Join(out, "subscheduler.csv")), "\n"); n != 3 {
+	if n := strings.Count(envstest.Read(t, filepath.Join(out, "subscheduler.csv")), "\n"); n != 3 {
 		t.Errorf("subscheduler.csv has %d lines, want a header and 2", n)
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra/files"
 	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // metisData returns the folder of the published tables and batches, or skips the test.
@@ -119,11 +121,7 @@ func generatedTable(t *testing.T) string {
 	if err := files.WriteTable(&b, throughput.GenerateTable(0)); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "table.csv")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(t, "table.csv", b.String())
 }
 
 // TestLRALearnedBaselines compares baselines alone: nothing is averaged, and rounded, at a scale of
@@ -136,10 +134,7 @@ func TestLRALearnedBaselines(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	var all []lraScores
-	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
-		t.Fatal(err)
-	}
+	all := clitest.Decode[[]lraScores](t, out.String())
 	if len(all) != 7 {
 		t.Fatalf("%d rows, want greedy twice, local search, mean_values, duals, rounded and the bound", len(all))
 	}
@@ -161,10 +156,7 @@ func TestLRALearned(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	var all []lraScores
-	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
-		t.Fatal(err)
-	}
+	all := clitest.Decode[[]lraScores](t, out.String())
 	bound, unlearned := all[len(all)-1], all[3]
 	for _, s := range all {
 		if s.Method == model && s.GainLow <= 0 {

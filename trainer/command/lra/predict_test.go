@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
@@ -29,11 +30,7 @@ func smallProfile(t *testing.T) string {
 			b.WriteString(strings.Join(row, ",") + "\n")
 		}
 	}
-	path := filepath.Join(t.TempDir(), "profile.csv")
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(t, "profile.csv", b.String())
 }
 
 // TestPredictWarns: a profile that ends at three containers of each application says nothing of

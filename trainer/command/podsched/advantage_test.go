@@ -1,36 +1,31 @@
 package podsched
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // TestAdvantage trains by the command and lets the model play beside its teacher.
 func TestAdvantage(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "advantage.safetensors")
 	args := []string{"podsched", "advantage", "--env-kwargs", "num_nodes:8", "--episodes", "10", "--futures", "2", "--steps", "20", "--out", model, "--json"}
-	var res advantageResult
-	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
-		t.Fatal(err)
-	}
+	res := clitest.Decode[advantageResult](t, mustExecute(t, args...))
 	if res.Decisions < 50 || res.Explained == 0 || res.Model != model || res.EnvKwargs["num_nodes"] != 8. {
 		t.Errorf("%+v, want at least 50 decisions, a part explained, and the model and options of the command line", res)
 	}
-	first, err := os.ReadFile(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := envstest.Read(t, model)
 	if f, err := models.ReadFile(model); err != nil || !strings.HasPrefix(f.Meta.Metadata[cli.CommandKey], "trainer podsched advantage ") {
 		t.Errorf("the model says that it was trained by %q, want the command (%v)", f.Meta.Metadata[cli.CommandKey], err)
 	}
 	mustExecute(t, args...)
-	if again, err := os.ReadFile(model); err != nil || string(again) != string(first) {
+	if again, err := os.ReadFile(model); err != nil || string(again) != first {
 		t.Errorf("the same command writes another model (%v)", err)
 	}
 	if out := mustExecute(t, "compare", "--env", "k8s/GPUPodScheduling-v2", "--episodes", "4", "--model", model, "--baseline", "WeightedFGD"); !strings.Contains(out, "WeightedFGD") {

@@ -17,6 +17,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
@@ -55,10 +56,7 @@ func TestExplainIsThePage(t *testing.T) {
 	shown := why.Choices[0].Scores
 
 	args := []string{"podsched", "explain", "--decision", fmt.Sprint(decision), "--seed", fmt.Sprint(seed), "--model", model}
-	var e explanation
-	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &e); err != nil {
-		t.Fatal(err)
-	}
+	e := clitest.Decode[explanation](t, mustExecute(t, append(args, "--json")...))
 	near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-6 })
 	if diff := cmp.Diff(shown, e.Scores["ppo"], near); diff != "" || shown == nil || shown.Kind != "probability" {
 		t.Errorf("scores (-page +command):\n%s", diff)

@@ -3,7 +3,6 @@ package podsched
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
@@ -24,12 +24,7 @@ func files(t *testing.T, texts map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range texts {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, path, text)
 	}
 	return dir
 }
@@ -38,7 +33,7 @@ func files(t *testing.T, texts map[string]string) string {
 func objects(t *testing.T, path string) []map[string]any {
 	t.Helper()
 	var all []map[string]any
-	dec := yaml.NewDecoder(strings.NewReader(clitest.Read(t, path)))
+	dec := yaml.NewDecoder(strings.NewReader(envstest.Read(t, path)))
 	for {
 		var o map[string]any
 		if err := dec.Decode(&o); err != nil {
@@ -94,11 +89,8 @@ func TestTopologyOfYAML(t *testing.T) {
 		"1-nodes.yaml": nodesYAML, "2-more.yml": "kind: Node\nmetadata: {name: d, labels: null}\n", "pod.yaml": podYAML,
 		"other/nodes.yaml": "kind: NodeList\nitems:\n- metadata: {name: a}\n", "config.yaml": "kind: ConfigMap\n", "notes.txt": "kind: Node\n",
 	})
-	var got []hierFile
 	out := mustExecute(t, "podsched", "topology", "--data-dir", dir, "--servers-per-rack", "2", "--json")
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
+	got := clitest.Decode[[]hierFile](t, out)
 	in := func(name string) string { return filepath.Join(dir, name) }
 	want := []hierFile{
 		{Source: in("1-nodes.yaml"), Written: in("1-nodes-hier.yaml"), Nodes: 3, Racks: 2},
@@ -113,7 +105,7 @@ func TestTopologyOfYAML(t *testing.T) {
 	if diff := cmp.Diff([]string{"by-the-window rack-0-srv-0", "rack-0 rack-0-srv-1"}, labels(t, in("1-nodes-hier.yaml"))); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	text := clitest.Read(t, in("1-nodes-hier.yaml"))
+	text := envstest.Read(t, in("1-nodes-hier.yaml"))
 	for _, s := range []string{"# the cluster", "zone: z1", "# kept", "rack: rack-1", "server: rack-1-srv-0", "name: other"} {
 		if !strings.Contains(text, s) {
 			t.Errorf("no %q in\n%s", s, text)
@@ -127,16 +119,16 @@ func TestTopologyOfYAML(t *testing.T) {
 	}
 
 	// A second run finds what the first found, and writes the same.
-	before := clitest.Read(t, in("1-nodes-hier.yaml"))
+	before := envstest.Read(t, in("1-nodes-hier.yaml"))
 	if again := mustExecute(t, "podsched", "topology", "--data-dir", dir, "--servers-per-rack", "2", "--json"); again != out {
 		t.Errorf("a second run does otherwise:\n%s", again)
 	}
-	if after := clitest.Read(t, in("1-nodes-hier.yaml")); after != before {
+	if after := envstest.Read(t, in("1-nodes-hier.yaml")); after != before {
 		t.Errorf("a second run writes\n%s", after)
 	}
 
 	mustExecute(t, "podsched", "topology", "--data-dir", dir, "--scheduler-name", "mine")
-	if text := clitest.Read(t, in("pod-hier.yaml")); !strings.Contains(text, "schedulerName: mine\n") || strings.Contains(text, "default-scheduler") {
+	if text := envstest.Read(t, in("pod-hier.yaml")); !strings.Contains(text, "schedulerName: mine\n") || strings.Contains(text, "default-scheduler") {
 		t.Errorf("the pod's scheduler:\n%s", text)
 	}
 }
@@ -199,10 +191,7 @@ func TestTopologyOfTheTrace(t *testing.T) {
 		t.Skipf("%v: set %s to the folder that holds openb/ to enable this test", err, cli.DataVariable)
 	}
 	dir := files(t, map[string]string{"nodes.csv": string(list)})
-	var got []hierFile
-	if err := json.Unmarshal([]byte(mustExecute(t, "podsched", "topology", "--data-dir", dir, "--json")), &got); err != nil {
-		t.Fatal(err)
-	}
+	got := clitest.Decode[[]hierFile](t, mustExecute(t, "podsched", "topology", "--data-dir", dir, "--json"))
 	if len(got) != 1 || got[0].Nodes != 1213 || got[0].Racks != 304 {
 		t.Errorf("%+v, want 1213 nodes in 304 racks", got)
 	}
@@ -285,10 +274,7 @@ func explainModel(t *testing.T) {
 	t.Helper()
 	model := filepath.Join("..", "..", "..", "models", "pretrained", "k8s-PodBalance-v0", "ppo.safetensors")
 	args := []string{"podsched", "explain", "--decision", "12", "--model", model}
-	var e explanation
-	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &e); err != nil {
-		t.Fatal(err)
-	}
+	e := clitest.Decode[explanation](t, mustExecute(t, append(args, "--json")...))
 	s := e.Scores["ppo"]
 	if s == nil || s.Kind != "probability" || s.Entropy == nil || *s.Entropy <= 0 || len(s.Actions) != 10 {
 		t.Fatalf("scores %+v", s)
@@ -312,10 +298,7 @@ func explainModel(t *testing.T) {
 
 // TestExplain: the first pod ties on all nodes of the default setting, and goes to the first.
 func TestExplain(t *testing.T) {
-	var e explanation
-	if err := json.Unmarshal([]byte(mustExecute(t, "podsched", "explain", "--decision", "0", "--json")), &e); err != nil {
-		t.Fatal(err)
-	}
+	e := clitest.Decode[explanation](t, mustExecute(t, "podsched", "explain", "--decision", "0", "--json"))
 	want := map[string]string{"node": "worker-9", "rack": "rack-2", "cost": "0.3516", "LeastAllocated": "98", "MostAllocated": "0",
 		"BalancedAllocation": "99", "PodTopologySpread": "100", "KubeDefault": "397"}
 	// On an empty node 1 of 64 CPU and 2 of 256 Gi: free 98.4 and 99.2 %, difference 0.78 %. Cost:

@@ -14,27 +14,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // simulateReport runs `podsched simulate` and returns its report.
 func simulateReport(t *testing.T, args ...string) *gpushare.Report {
 	t.Helper()
-	var r gpushare.Report
-	if err := json.Unmarshal([]byte(mustExecute(t, append([]string{"podsched", "simulate", "--json"}, args...)...)), &r); err != nil {
-		t.Fatal(err)
-	}
+	r := clitest.Decode[gpushare.Report](t, mustExecute(t, append([]string{"podsched", "simulate", "--json"}, args...)...))
 	return &r
 }
 
 func yamlFile(t *testing.T, text string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return envstest.TempFile(t, "cluster.yaml", text)
 }
 
 // webOnNodes is a Deployment with the given number of pods, and equal nodes with room for all of them.
@@ -141,11 +136,7 @@ func TestSimulateSnapshot(t *testing.T) {
 	config := filepath.Join(dir, "scheduler.yaml")
 	file := filepath.Join(t.TempDir(), "two.yaml")
 	whole := simulateReport(t, "-f", filepath.Join(dir, "cluster.yaml"), "-s", config, "--snapshot", "2="+file)
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(data), "nodeName:"); n != 2 {
+	if n := strings.Count(envstest.Read(t, file), "nodeName:"); n != 2 {
 		t.Errorf("%d pods have a node after two decisions, want 2", n)
 	}
 	again := simulateReport(t, "-f", file, "-s", config)
@@ -206,9 +197,7 @@ func TestSimulateSimon(t *testing.T) {
 		if cli.DataFolder() == "" || err != nil {
 			t.Skipf("%v: set %s to the folder that holds openb/ to enable this test", err, cli.DataVariable)
 		}
-		if err := os.WriteFile(filepath.Join(dir, list+".csv"), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, list+".csv"), string(data))
 	}
 	mustExecute(t, "podsched", "topology", "--data-dir", dir)
 	config := simonConfig(t, dir, "shufflePod: true, workloadTuningConfig: {ratio: 1.3, seed: 42}")
@@ -234,11 +223,8 @@ func TestSimulateSimonStages(t *testing.T) {
 		t.Errorf("%v\n%s%s", err, out, notes)
 	}
 	for stage, want := range map[string]int{"InitSchedule": 2, "PostDeschedule": 1} {
-		data, err := os.ReadFile(filepath.Join(prefix, stage, "pod-snapshot.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Count(string(data), "nodeName: a\n"); got != want {
+		data := envstest.Read(t, filepath.Join(prefix, stage, "pod-snapshot.yaml"))
+		if got := strings.Count(data, "nodeName: a\n"); got != want {
 			t.Errorf("%s: %d pods on node a, want %d", stage, got, want)
 		}
 	}
@@ -253,10 +239,7 @@ func TestPodschedSimulate(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	var report map[string]any
-	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &report); err != nil {
-		t.Fatal(err)
-	}
+	report := clitest.Decode[map[string]any](t, mustExecute(t, append(args, "--json")...))
 	if placements, ok := report["placements"].([]any); !ok || len(placements) != 3 {
 		t.Errorf("placements: %v, want 3", report["placements"])
 	}

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare/published"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // smallTrace writes 12 nodes and a list of 40 pods as the trace has them, and returns the folder.
@@ -25,9 +27,7 @@ func smallTrace(t *testing.T) string {
 		pods += fmt.Sprintf("p%02d,%d,8192,1,%d,%s\n", i, 2000+1000*(i%7), []int{1000, 500, 300}[i%3], []string{"", "T4", "", "G2|P100"}[i%4])
 	}
 	for name, text := range map[string]string{published.NodeFile: nodes, "openb_pod_list_small.csv": pods} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, name), text)
 	}
 	return dir
 }
@@ -67,10 +67,7 @@ func TestReproduceModels(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(plots, "fgd_small.png")); err != nil {
 		t.Error(err)
 	}
-	var rows []published.Row
-	if err := json.Unmarshal([]byte(mustExecute(t, append(all, "--json")...)), &rows); err != nil {
-		t.Fatal(err)
-	}
+	rows := clitest.Decode[[]published.Row](t, mustExecute(t, append(all, "--json")...))
 	if len(rows) != 3 || len(rows[0].Runs) != 10 || len(rows[2].Runs) != 20 || rows[2].Runs[0].Failed != model.Failed {
 		t.Fatalf("%d rows, want FGD and Random with 10 runs and the models with 20, of which the first fails %d pods", len(rows), model.Failed)
 	}

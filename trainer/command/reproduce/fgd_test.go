@@ -2,13 +2,13 @@ package reproduce
 
 import (
 	"context"
-	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare/published"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 // TestReproduceFGD prints exactly the keys that are promised. Expected values: the reference's
@@ -19,11 +19,8 @@ func TestReproduceFGD(t *testing.T) {
 	}
 	dir := filepath.Join(cli.DataFolder(), "openb")
 	nodes, pods := filepath.Join(dir, published.NodeFile), filepath.Join(dir, "openb_pod_list_default.csv")
-	var run map[string]any
 	out := mustExecute(t, "reproduce", "fgd", "--nodes", nodes, "--pods", pods, "--policy", "FGD", "--seed", "42", "--json")
-	if err := json.Unmarshal([]byte(out), &run); err != nil {
-		t.Fatal(err)
-	}
+	run := clitest.Decode[map[string]any](t, out)
 	for key, want := range map[string]any{
 		"policy": "FGD", "seed": 42.0, "milli_gpu": 5919410.0, "milli_cpu": 89928302.0, "memory_mib": 313757356.0, "pods": 10866.0, "failed": 2532.0,
 	} {
@@ -45,10 +42,7 @@ func TestReproduceFGD(t *testing.T) {
 		t.Errorf("text: %s", text)
 	}
 	plots := t.TempDir()
-	var rows []published.Row
-	if err := json.Unmarshal([]byte(mustExecute(t, "reproduce", "fgd", "--all", "--data", dir, "--policy", "BestFit", "--plot", plots, "--json")), &rows); err != nil {
-		t.Fatal(err)
-	}
+	rows := clitest.Decode[[]published.Row](t, mustExecute(t, "reproduce", "fgd", "--all", "--data", dir, "--policy", "BestFit", "--plot", plots, "--json"))
 	if files, err := filepath.Glob(filepath.Join(plots, "fgd_*.png")); err != nil || len(files) != len(rows) {
 		t.Errorf("plots %v, %v; want one for each of %d lists", files, err, len(rows))
 	}

@@ -1,20 +1,17 @@
 package reproduce
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 func TestReproduceGang(t *testing.T) {
 	if cli.DataFolder() == "" {
 		t.Skipf("no data: set %s to the folder that holds gang/ to enable this test", cli.DataVariable)
 	}
-	var results []map[string]any
-	if err := json.Unmarshal([]byte(mustExecute(t, "reproduce", "gang", "--controller", "static", "--mode", "actual", "--window", "2", "--json")), &results); err != nil {
-		t.Fatal(err)
-	}
+	results := clitest.Decode[[]map[string]any](t, mustExecute(t, "reproduce", "gang", "--controller", "static", "--mode", "actual", "--window", "2", "--json"))
 	if len(results) != 1 || results[0]["checkpoints"] != 199.0 {
 		t.Fatalf("reproduce: %v, want one result with the published 199 checkpoints", results)
 	}

@@ -2,10 +2,10 @@ package reproduce
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare/published"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
@@ -19,9 +19,7 @@ func TestInterruptReproduceFGD(t *testing.T) {
 		"openb_pod_list_one.csv":   "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\np,1000,1024,1,500,,LS,Running,0,9,0\n",
 		"openb_pod_list_three.csv": "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\nq,1000,1024,1,250,,LS,Running,0,9,0\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, name), text)
 	}
 	args := []string{"reproduce", "fgd", "--all", "--data", dir, "--policy", "BestFit", "--plot", plots, "--json"}
 	const seeds = 10 // that each list is played with

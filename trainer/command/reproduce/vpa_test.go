@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 func TestReproduceVPA(t *testing.T) {
@@ -20,10 +22,7 @@ func TestReproduceVPA(t *testing.T) {
 	} else if _, err := os.Stat(filepath.Join(dir, "vpa", goldenFile)); err != nil {
 		t.Skipf("%v: set %s to the folder that holds vpa/ to enable this test", err, cli.DataVariable)
 	}
-	var rows []map[string]any
-	if err := json.Unmarshal([]byte(mustExecute(t, "reproduce", "vpa", "--json")), &rows); err != nil {
-		t.Fatal(err)
-	}
+	rows := clitest.Decode[[]map[string]any](t, mustExecute(t, "reproduce", "vpa", "--json"))
 	if len(rows) != 70 {
 		t.Fatalf("%d rows, want 70", len(rows))
 	}
@@ -52,9 +51,7 @@ func TestReproduceVPAUsage(t *testing.T) {
 	for i := range 5 { // the scenario lowhigh
 		lines = append(lines, fmt.Sprintf("%d,%d,%d", 60*i, 500+500*(i%2), (2500+2500*(i%2))<<20))
 	}
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, file, strings.Join(lines, "\n"))
 	// From the table of the fact sheet that upstream's code was run for.
 	want := `{"samples":2,"lower":{"cpu_m":196,"mem_b":1027523334},"target":{"cpu_m":1168,"mem_b":6117462922},"upper":{"cpu_m":1683088,"mem_b":8815264070602}}`
 	got := strings.Split(strings.TrimSpace(mustExecute(t, "reproduce", "vpa", "--usage", file, "--every", "2")), "\n")
@@ -67,18 +64,13 @@ func TestReproduceVPAErrors(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, name, text)
 		return name
 	}
 	bad := write("bad.csv", "time_s,cpu_m,mem_b\n0,1,2\n60,-1,2\n")
 	wrong := t.TempDir()
 	rows := mustExecute(t, "reproduce", "vpa", "--json")
-	var all []map[string]any
-	if err := json.Unmarshal([]byte(rows), &all); err != nil {
-		t.Fatal(err)
-	}
+	all := clitest.Decode[[]map[string]any](t, rows)
 	all[0]["target"] = map[string]any{"cpu_m": 588, "mem_b": 3136195110} // 587 is right
 	byName := map[string][]any{}
 	for _, r := range all {
@@ -92,9 +84,7 @@ func TestReproduceVPAErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(wrong, goldenFile), text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(wrong, goldenFile), string(text))
 	for _, tc := range []struct {
 		args []string
 		want string

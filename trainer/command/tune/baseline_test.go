@@ -2,12 +2,10 @@ package tune
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +20,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	_ "github.com/kubernasium/kubernasium/envs/all"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
@@ -100,11 +99,7 @@ func init() {
 
 func baselineResultOf(t *testing.T, args ...string) baselineResult {
 	t.Helper()
-	var res baselineResult
-	if err := json.Unmarshal([]byte(mustExecute(t, append(args, "--json")...)), &res); err != nil {
-		t.Fatal(err)
-	}
-	return res
+	return clitest.Decode[baselineResult](t, mustExecute(t, append(args, "--json")...))
 }
 
 // valleyArgs tunes the baseline for 20,000 steps.
@@ -169,15 +164,9 @@ func TestTuneBaselineResume(t *testing.T) {
 	whole := baselineResultOf(t, args...)
 	all := valleyEpisodes.Load() - before
 	path := filepath.Join(whole.Folder, searchName)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.SplitAfter(string(text), "\n")
+	lines := strings.SplitAfter(envstest.Read(t, path), "\n")
 	cut := strings.Join(lines[:31], "") + lines[31][:9] // the search, 30 candidates, and a part of one
-	if err := os.WriteFile(path, []byte(cut), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, path, cut)
 	before = valleyEpisodes.Load()
 	resumed := baselineResultOf(t, "tune", "--resume", whole.Folder)
 	if diff := cmp.Diff(whole, resumed); diff != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
@@ -83,10 +84,7 @@ func TestSharedStudy(t *testing.T) {
 		t.Fatalf("the killed process held %v, want one trial", left)
 	}
 	for i, out := range clitest.Together(t, 2, shared...) {
-		var got tuneResult
-		if err := json.Unmarshal(out, &got); err != nil {
-			t.Fatal(err)
-		}
+		got := clitest.Decode[tuneResult](t, string(out))
 		for k := range got.Trials {
 			got.Trials[k].Folder = ""
 		}
@@ -124,10 +122,7 @@ func TestSharedStudyRefuses(t *testing.T) {
 	if again := tuneResultOf(t, tuneArgs("a2c", t.TempDir(), "--study", file)...); !cmp.Equal(first, again) {
 		t.Errorf("a complete study gives another result:\n%s", cmp.Diff(first, again))
 	}
-	other := filepath.Join(t.TempDir(), "other.journal")
-	if err := os.WriteFile(other, []byte(`{"op_code":0,"worker_id":"w","study_name":"x","directions":[1]}`+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	other := envstest.TempFile(t, "other.journal", `{"op_code":0,"worker_id":"w","study_name":"x","directions":[1]}`+"\n")
 	for want, args := range map[string][]string{
 		"another study": tuneArgs("a2c", t.TempDir(), "--study", file, "--n-trials", "5"),
 		"no study of":   tuneArgs("a2c", t.TempDir(), "--study", other),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -149,10 +150,7 @@ func TestTuneEqualRungs(t *testing.T) {
 		{"dqn", "learning_starts: {choice: [0, 100, 10000]}\ntrain_freq: {choice: [3, 7, 300]}\ngradient_steps: {choice: [1]}", []int{500, 1000, 2000}},
 	} {
 		t.Run(tc.algo, func(t *testing.T) {
-			space := filepath.Join(t.TempDir(), "space.yml")
-			if err := os.WriteFile(space, []byte(tc.space), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			space := envstest.TempFile(t, "space.yml", tc.space)
 			res := tuneResultOf(t, "tune", "--algo", tc.algo, "--env", "classic/CartPole-v1", "--n-trials", "9", "--reduction-factor", "2", "-n", "2000",
 				"--min-resource", "500", "--eval-episodes", "1", "--params", "n_envs:2", "--params", "net_arch:[4]", "--search-space", space, "-f", t.TempDir(), "--json")
 			j, err := resumeJournal(res.Folder, journalName, checkStudy)
@@ -170,10 +168,7 @@ func TestTuneEqualRungs(t *testing.T) {
 			}
 		})
 	}
-	space := filepath.Join(t.TempDir(), "space.yml")
-	if err := os.WriteFile(space, []byte("n_steps: {choice: [97, 101, 103, 107]}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	space := envstest.TempFile(t, "space.yml", "n_steps: {choice: [97, 101, 103, 107]}")
 	if _, _, err := execute(t, context.Background(), "tune", "--algo", "a2c", "--env", "classic/CartPole-v1", "--search-space", space, "-n", "2000", "-f", t.TempDir()); err == nil || !strings.Contains(err.Error(), "least common multiple") {
 		t.Errorf("n_steps without a common multiple: %v", err)
 	}
@@ -208,11 +203,7 @@ func tuneArgs(algo, folder string, more ...string) []string {
 
 func tuneResultOf(t *testing.T, args ...string) tuneResult {
 	t.Helper()
-	var res tuneResult
-	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &res); err != nil {
-		t.Fatal(err)
-	}
-	return res
+	return clitest.Decode[tuneResult](t, mustExecute(t, args...))
 }
 
 // TestTune: the rungs are those of successive halving, each trial resumes where it stopped, and
@@ -266,12 +257,9 @@ func TestTune(t *testing.T) {
 // trial that stopped at two rungs.
 func sameAsUninterrupted(t *testing.T, algo string, res tuneResult) {
 	t.Helper()
-	var trained run.Result
 	args := []string{"train", "--algo", algo, "--env", "classic/CartPole-v1", "--conf-file", res.Conf, "--seed", "3", "--eval-freq", "0",
 		"--eval-episodes", "2", "-f", t.TempDir(), "--json"}
-	if err := json.Unmarshal([]byte(mustExecute(t, args...)), &trained); err != nil {
-		t.Fatal(err)
-	}
+	trained := clitest.Decode[run.Result](t, mustExecute(t, args...))
 	if trained.Timesteps != res.Best.Timesteps || trained.EvalMean != res.Best.Mean {
 		t.Errorf("training with %s: %d timesteps, mean %v; the trial had %d and %v", res.Conf, trained.Timesteps, trained.EvalMean, res.Best.Timesteps, res.Best.Mean)
 	}
@@ -283,17 +271,15 @@ func TestTuneResume(t *testing.T) {
 	whole := tuneResultOf(t, tuneArgs("ppo", t.TempDir(), "--n-jobs", "1")...)
 	part := tuneResultOf(t, tuneArgs("ppo", t.TempDir(), "--n-jobs", "1")...)
 	path := filepath.Join(part.Folder, journalName)
-	lines := strings.SplitAfter(clitest.Read(t, path), "\n")
+	lines := strings.SplitAfter(envstest.Read(t, path), "\n")
 	cut := strings.Join(lines[:4], "") + lines[4][:20]
-	if err := os.WriteFile(path, []byte(cut), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, path, cut)
 	again := tuneResultOf(t, "tune", "--resume", part.Folder, "--json")
 	whole.Folder, whole.Conf = part.Folder, part.Conf
 	if diff := cmp.Diff(whole, again); diff != "" {
 		t.Errorf("study (-uninterrupted +resumed):\n%s", diff)
 	}
-	if got := strings.Count(clitest.Read(t, path), "\n"); got != 8 {
+	if got := strings.Count(envstest.Read(t, path), "\n"); got != 8 {
 		t.Errorf("the journal has %d lines, want 1 and 7 results", got)
 	}
 	// A study that is complete has nothing to do.
@@ -323,9 +309,7 @@ func TestTuneInterrupt(t *testing.T) {
 func TestTuneFailures(t *testing.T) {
 	space := filepath.Join(t.TempDir(), "space.yml")
 	write := func(text string) {
-		if err := os.WriteFile(space, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, space, text)
 	}
 	write("batch_size: {choice: [32, 33]}\nlearning_rate: {uniform: [0.001, 0.002]}\n")
 	res := tuneResultOf(t, tuneArgs("ppo", t.TempDir(), "--search-space", space, "--n-trials", "6")...)

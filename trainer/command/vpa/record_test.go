@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 )
@@ -138,9 +138,7 @@ func TestVPATop(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "top.txt")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, file, b.String())
 	infos := workloads(t, "--workload-type", "top", "--data", file, "--out", dir)
 	all, _, err := workload.ReadFiles(infos[0].Folder, "", workload.Grid{})
 	if err != nil {

@@ -2,7 +2,6 @@ package vpa
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,17 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 )
 
 func workloads(t *testing.T, args ...string) []workloadInfo {
 	t.Helper()
-	var infos []workloadInfo
-	if err := json.Unmarshal([]byte(mustExecute(t, append([]string{"vpa", "workload", "--json"}, args...)...)), &infos); err != nil {
-		t.Fatal(err)
-	}
-	return infos
+	return clitest.Decode[[]workloadInfo](t, mustExecute(t, append([]string{"vpa", "workload", "--json"}, args...)...))
 }
 
 // TestVPAWorkloadTypes writes every type, reads it back, and sees that info.json is a recipe.
@@ -65,9 +61,7 @@ func TestVPAWorkloadTypes(t *testing.T) {
 func TestVPAWorkloadConfig(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "w.json")
-	if err := os.WriteFile(path, []byte(`{"type":"low_high","timesteps":4,"seed":9,"period":2}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, path, `{"type":"low_high","timesteps":4,"seed":9,"period":2}`)
 	infos := workloads(t, "--config", path, "--out", dir)
 	data, err := os.ReadFile(filepath.Join(infos[0].Folder, "series.csv"))
 	if err != nil {
@@ -104,9 +98,7 @@ func TestVPAWorkloadConfig(t *testing.T) {
 func TestVPAWorkloadNames(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "usage.csv")
-	if err := os.WriteFile(trace, []byte("pod,time_s,cpu_m,mem_b\na/b,0,100,1000\na/b,60,100,1000\na-b,0,200,1000\na-b,60,200,1000\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, trace, "pod,time_s,cpu_m,mem_b\na/b,0,100,1000\na/b,60,100,1000\na-b,0,200,1000\na-b,60,200,1000\n")
 	mean := map[string]int64{}
 	for _, info := range workloads(t, "--data", trace, "--out", dir) {
 		mean[info.Folder] = info.Mean.MilliCPU
@@ -124,9 +116,7 @@ func TestVPAWorkloadNames(t *testing.T) {
 func TestVPAWorkloadErrors(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.csv")
-	if err := os.WriteFile(bad, []byte("time_s,cpu_m,mem_b\n0,-5,1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, bad, "time_s,cpu_m,mem_b\n0,-5,1\n")
 	for _, tc := range []struct {
 		args []string
 		want string
