@@ -19,6 +19,7 @@ import (
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/board/boardtest"
 	_ "github.com/kubernasium/kubernasium/envs/all"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 func serve(t *testing.T, cfg board.Config) string {
@@ -107,9 +108,7 @@ func TestBrowserLater(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(logs, "later"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(logs, "later", "progress.csv"), []byte("time/total_timesteps,time/fps\n100,5\n200,6\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(logs, "later", "progress.csv"), "time/total_timesteps,time/fps\n100,5\n200,6\n")
 	b.Wait(`[...document.querySelectorAll('.u-legend .u-label')].some(l => l.textContent.includes('later'))`)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/board"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // message is a message of the stream, whose data is of kind T.
@@ -145,9 +146,7 @@ func TestStreamOfRuns(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(logs, "dqn"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(logs, "dqn", "progress.csv"), []byte("time/total_timesteps\n1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(logs, "dqn", "progress.csv"), "time/total_timesteps\n1\n")
 	if n := next(); n.Topic != "runs" || strings.Count(string(n.Data), `"id"`) != 4 { // the next message, though the page has looked many times
 		t.Errorf("after another training: %s %s", n.Topic, n.Data)
 	}
@@ -170,9 +169,7 @@ func TestTopicComesLater(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(logs, "dqn"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(logs, "dqn", "progress.csv"), []byte("time/total_timesteps\n1\n2\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(logs, "dqn", "progress.csv"), "time/total_timesteps\n1\n2\n")
 	if n := next(); n.Topic != "run:dqn" || fmt.Sprint(n.Data["progress"]) != "map[columns:[time/total_timesteps] values:[[1 2]]]" {
 		t.Errorf("after the training's first rows: %+v", n)
 	}
@@ -342,9 +339,7 @@ func TestPairedDifferences(t *testing.T) {
 	}
 	rows += "c,baseline,9,0,1,2\n" // other episodes
 	for name, text := range map[string]string{"comparison.csv": "policy,mean cost,95 % interval\na,3,\nb,2,\nc,2,\n", "comparison_episodes.csv": rows} {
-		if err := os.WriteFile(filepath.Join(logs, "run", name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(logs, "run", name), text)
 	}
 	var run board.RunData
 	call(t, serve(t, board.Config{Logs: logs}), "GET", "/api/runs/run", nil, &run)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/board/boardtest"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/server/guard"
 )
 
@@ -180,9 +180,7 @@ func TestBrowserShadow(t *testing.T) {
 		"series": [[3, 3, 3.5]], "agreement": {"value": 66.7, "low": null, "high": null}, "asked": 3}],
 	"disagreed": 1, "left_out": 0, "placed_by_nobody": [], "not_modelled": [],
 	"disagreements": [{"at": "2026-03-01T01:00:00Z", "pod": "default/b", "node": "n1", "cost": {"imbalance": 25}, "choices": [{"policy": "Greedy", "node": "n0", "cost": {"imbalance": 5}}]}]}`
-	if err := os.WriteFile(filepath.Join(logs, "shadow.json"), []byte(report), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(logs, "shadow.json"), report)
 	b.Wait(`document.querySelectorAll('.shadow table').length == 2`)
 	text := b.Eval(`document.querySelector('.shadow').textContent`)
 	for _, want := range []string{"Greedy agrees with 66.7 % of 3 decisions", "better", "default/b", "1 decisions"} {
@@ -234,9 +232,7 @@ func TestBrowserHabits(t *testing.T) {
 	for i := range 4 {
 		rows += "Greedy,baseline," + strconv.Itoa(i) + ",0,1,2\nWorse,baseline," + strconv.Itoa(i) + ",0,1," + strconv.Itoa(4+i%2) + "\n"
 	}
-	if err := os.WriteFile(filepath.Join(logs, "ppo", "k8s-PodBalance-v0_1", "comparison_episodes.csv"), []byte(rows), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(logs, "ppo", "k8s-PodBalance-v0_1", "comparison_episodes.csv"), rows)
 	b := boardtest.Open(t, serveAs(t, board.Config{Logs: logs, Open: openBaseline})+"#compare")
 	b.Wait(`document.querySelectorAll('svg.differences .mean').length == 1`)
 	if got := b.Eval(`document.querySelector('svg.differences title').textContent`); !strings.HasPrefix(got, "Worse: 2.5 [") {

@@ -16,6 +16,7 @@ import (
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/k8sversion"
 )
 
@@ -158,12 +159,9 @@ func TestImages(t *testing.T) {
 // TestDocumentedImages: docs/deploy.md builds and pushes the images that its `helm install` runs, under the names that
 // the chart gives them.
 func TestDocumentedImages(t *testing.T) {
-	text, err := os.ReadFile("../docs/deploy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`for i in ([a-z ]+); do docker build -t (\S+)/\$i:(\S+) \.cache/images/\$i; docker push (\S+); done`).FindStringSubmatch(string(text))
-	registry := regexp.MustCompile(`helm install .* --set imageRegistry=(\S+)`).FindStringSubmatch(string(text))
+	text := envstest.Read(t, "../docs/deploy.md")
+	line := regexp.MustCompile(`for i in ([a-z ]+); do docker build -t (\S+)/\$i:(\S+) \.cache/images/\$i; docker push (\S+); done`).FindStringSubmatch(text)
+	registry := regexp.MustCompile(`helm install .* --set imageRegistry=(\S+)`).FindStringSubmatch(text)
 	if line == nil || registry == nil {
 		t.Fatalf("docs/deploy.md has no such lines: %q, %q", line, registry)
 	}
@@ -187,12 +185,9 @@ func TestDocumentedImages(t *testing.T) {
 // TestDocumentedHelmCommands runs Helm's commands of docs/deploy.md on a control plane, in their order.
 func TestDocumentedHelmCommands(t *testing.T) {
 	c := openCluster(t)
-	text, err := os.ReadFile("../docs/deploy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := envstest.Read(t, "../docs/deploy.md")
 	var commands []string
-	for _, line := range strings.Split(strings.ReplaceAll(string(text), "\\\n", " "), "\n") {
+	for _, line := range strings.Split(strings.ReplaceAll(text, "\\\n", " "), "\n") {
 		if line, _, _ = strings.Cut(line, " #"); strings.HasPrefix(line, "    helm ") {
 			commands = append(commands, strings.TrimSpace(line))
 		}

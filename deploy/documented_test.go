@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/vpa"
 )
@@ -40,13 +41,10 @@ var command = regexp.MustCompile(`^(make|for|go|bin/\S+|docker|export|\w+=|kubec
 // blocks returns the blocks of commands of a document, each without the commands that are left out.
 func blocks(t *testing.T, file string, skipped map[string]bool) (all []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../docs", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := envstest.Read(t, filepath.Join("../docs", file))
 	var block []string
 	skip := false // the rest of a line that was left out
-	for _, line := range append(strings.Split(string(text), "\n"), "end") {
+	for _, line := range append(strings.Split(text, "\n"), "end") {
 		code, ok := strings.CutPrefix(line, "    ")
 		if !ok && strings.TrimSpace(line) != "" {
 			if len(block) > 0 && command.MatchString(block[0]) {

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 const (
@@ -123,9 +125,7 @@ func inCluster(t *testing.T, kubeconfig, namespace string) (dir string, env []st
 	}
 	dir = t.TempDir()
 	for name, data := range map[string][]byte{"token": []byte(config.BearerToken), "ca.crt": config.CAData, "namespace": []byte(namespace)} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, name), string(data))
 	}
 	return dir, []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
 }

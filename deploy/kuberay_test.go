@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 const kuberayEnv = "KUBERAY" // folder of KubeRay's module
@@ -19,12 +21,9 @@ const kuberayEnv = "KUBERAY" // folder of KubeRay's module
 // documents reads the objects of a file.
 func documents(t *testing.T, path string) []*unstructured.Unstructured {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := envstest.Read(t, path)
 	var out []*unstructured.Unstructured
-	for doc := range strings.SplitSeq(string(text), "\n---\n") {
+	for doc := range strings.SplitSeq(text, "\n---\n") {
 		u := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
 			t.Fatalf("%s: %v", path, err)

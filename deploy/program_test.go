@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // A program runs as a container of the chart would: the arguments of the container, the files of its volumes,
@@ -198,9 +200,7 @@ func (c *cluster) mount(t *testing.T, ns string, pod *corev1.PodSpec, account st
 			continue
 		}
 		for name, data := range content {
-			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			envstest.Write(t, filepath.Join(dir, name), string(data))
 		}
 		for _, m := range pod.Containers[0].VolumeMounts {
 			if m.Name == v.Name {

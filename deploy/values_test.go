@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // A value is a leaf of values.yaml: a scalar, a list, or an empty map. Maps in one line are split where they are set
@@ -81,10 +83,7 @@ func renderValues(t *testing.T, values map[string]any, set ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "values.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "values.json", string(text))
 	args := []string{"template", "kubernasium", chart, "--kube-version", supported, "--api-versions", "monitoring.coreos.com/v1"}
 	for _, s := range append(everything, "server.serviceMonitor.enabled=true", "scheduler.serviceMonitor.enabled=true") {
 		if key, _, _ := strings.Cut(s, "="); !has(values, strings.Split(key, ".")) { // --set would win over the file
@@ -209,19 +208,13 @@ func TestReadme(t *testing.T) {
 	}
 	const begin, end = "<!-- begin: table of values, made by go test ./deploy -run TestReadme -args -update-readme -->\n", "<!-- end -->\n"
 	file := filepath.Join(chart, "README.md")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
+	before, rest, ok := strings.Cut(envstest.Read(t, file), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks %q or %q", file, begin, end)
 	}
 	if *updateReadme {
-		if err := os.WriteFile(file, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, file, before+begin+b.String()+end+after)
 	} else if got != b.String() {
 		t.Errorf("the table of %s is not that of values.yaml: go test ./deploy -run TestReadme -args -update-readme", file)
 	}

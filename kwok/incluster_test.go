@@ -3,7 +3,6 @@ package kwok
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 )
 
@@ -28,9 +28,7 @@ func inPod(t *testing.T, url, token string, ca []byte) {
 	t.Setenv(KubeconfigVariable, "")
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{"token": []byte(token), "ca.crt": ca} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, name), string(text))
 	}
 	old := inCluster
 	t.Cleanup(func() { inCluster = old })

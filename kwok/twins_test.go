@@ -3,12 +3,12 @@ package kwok
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // originals returns the environments that have a twin.
@@ -80,10 +80,7 @@ func TestTwinOptions(t *testing.T) {
 			t.Errorf("make with %v: %v, want ErrInvalidOption with %q", tc.opts, err, tc.want)
 		}
 	}
-	bad := filepath.Join(t.TempDir(), "bad")
-	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	bad := envstest.TempFile(t, "bad", "{")
 	v, err := envs.NewVec(twin, 1, envs.VecOptions{Options: map[string]any{"kubeconfig": bad}})
 	if err != nil {
 		t.Fatal(err)

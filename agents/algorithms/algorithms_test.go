@@ -3,7 +3,6 @@ package algorithms
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/agents/forecast"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -163,12 +163,9 @@ func TestNamesElsewhere(t *testing.T) {
 		{"docs/training.md", "(?s)\\| `--algo` \\|.*?\n\n", "(?m)^\\| \\[?`(\\w+)`"},
 		{"clients/python/src/kubernasium/load_sb3.py", `(?s)\n_CLASSES.*?\n}`, `"(\w+)":`},
 	} {
-		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(tc.file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := envstest.Read(t, filepath.Join("..", "..", filepath.FromSlash(tc.file)))
 		var got []string
-		for _, m := range regexp.MustCompile(tc.name).FindAllStringSubmatch(regexp.MustCompile(tc.list).FindString(string(text)), -1) {
+		for _, m := range regexp.MustCompile(tc.name).FindAllStringSubmatch(regexp.MustCompile(tc.list).FindString(text), -1) {
 			got = append(got, m[1])
 		}
 		if diff := cmp.Diff(slices.Sorted(slices.Values(Names(nil))), slices.Sorted(slices.Values(got))); diff != "" {

@@ -2,7 +2,6 @@ package algorithms
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // TestReadmes: the README beside each algorithm has the hyperparameters of its configuration with
@@ -18,14 +19,11 @@ import (
 func TestReadmes(t *testing.T) {
 	for _, a := range slices.Concat(All, Offline) {
 		folder := filepath.Base(reflect.TypeOf(a.Defaults()).Elem().PkgPath())
-		text, err := os.ReadFile(filepath.Join("..", folder, "README.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(text), "\n"); n > 120 {
+		text := envstest.Read(t, filepath.Join("..", folder, "README.md"))
+		if n := strings.Count(text, "\n"); n > 120 {
 			t.Errorf("%s: the README has %d lines, want at most 120", folder, n)
 		}
-		sections := regexp.MustCompile("(?m)^## Hyperparameters of ").Split(string(text), -1)[1:]
+		sections := regexp.MustCompile("(?m)^## Hyperparameters of ").Split(text, -1)[1:]
 		got, own := map[string]string{}, false
 		for i, section := range sections {
 			section, _, _ = strings.Cut(section, "\n## ")

@@ -5,8 +5,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/metis"
 	"github.com/kubernasium/kubernasium/agents/reinforce"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/placement"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
@@ -27,10 +26,7 @@ import (
 // setup makes environments of one small batch and a learner.
 func setup(t *testing.T, cfg metis.Config, demo metis.Demonstrator, seed uint64) (*metis.Learner, *envs.Vec, *planner.Problem) {
 	t.Helper()
-	batches := filepath.Join(t.TempDir(), "batches.csv")
-	if err := os.WriteFile(batches, []byte("redis,mms,ckm,ycsba,ycsbb,scd,isr\n2,3,1,1,1,1,3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	batches := envstest.TempFile(t, "batches.csv", "redis,mms,ckm,ycsba,ycsbb,scd,isr\n2,3,1,1,1,1,3\n")
 	kwargs := map[string]any{"nodes": 3, "batches": batches, "batch": 0, "reward": "terminal"}
 	v, err := envs.Make("k8s/LRAPlacement-v0", 10, envs.VecOptions{Options: kwargs, Autoreset: envs.Disabled})
 	if err != nil {

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 func TestTable(t *testing.T) {
@@ -70,10 +71,7 @@ func read(text string) error {
 }
 
 func TestReadFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f.csv")
-	if err := os.WriteFile(path, []byte("a,b\n1,2\n3,4\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := envstest.TempFile(t, "f.csv", "a,b\n1,2\n3,4\n")
 	parse := func(name string, r io.Reader) (sums []float64, err error) {
 		table, err := Open("p: ", name, r)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/dataset"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // TestFilesThatAreNone: a device, a pipe, a folder, a row of 300 MB and a file that claims 5 TB are refused at once. The
@@ -23,16 +24,12 @@ func TestFilesThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, text := range map[string]string{long: "a\n1\n", quoted: "a\n1\n\"\n\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, path, text)
 		if err := os.Truncate(path, 300<<20); err != nil { // zeros follow
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(sparse, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, sparse, "")
 	if err := os.Truncate(sparse, 5<<40); err != nil {
 		t.Log(err) // the file system has no files of this size: it is an empty one then
 	}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // writeNPZ writes one array, deflated as NumPy's savez_compressed does.
@@ -105,10 +107,7 @@ func FuzzNPZ(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		path := filepath.Join(t.TempDir(), "f.npz")
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		path := envstest.TempFile(t, "f.npz", string(text))
 		values, err := readFloats(path, "x", 1)
 		if err == nil && len(values) == 0 {
 			t.Error("no values and no error")

@@ -3,7 +3,6 @@ package gang_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -81,12 +80,8 @@ func TestBadFiles(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := handData(t)
 			path := filepath.Join(dir, filepath.FromSlash(tc.file))
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			write(t, path, tc.change(string(text)))
-			_, err = spec(t).Open(map[string]any{"data": dir, "steps": 3, "forecaster": "persistence"})
+			write(t, path, tc.change(envstest.Read(t, path)))
+			_, err := spec(t).Open(map[string]any{"data": dir, "steps": 3, "forecaster": "persistence"})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Open: %v, want an error with %q", err, tc.want)
 			}

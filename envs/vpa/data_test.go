@@ -2,13 +2,13 @@ package vpa_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/vpa"
 )
 
@@ -22,11 +22,7 @@ func podsFile(tb testing.TB, pods, n int) string {
 			fmt.Fprintf(&text, "pod-%d,%d,%d,%d\n", k, 60*i, 100*(k+1)+i%7, (100+i%5)<<20)
 		}
 	}
-	path := filepath.Join(tb.TempDir(), "usage.csv")
-	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-		tb.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(tb, "usage.csv", text.String())
 }
 
 func TestContractOfFiles(t *testing.T) {
@@ -82,11 +78,7 @@ func TestSplit(t *testing.T) {
 
 func TestBadData(t *testing.T) {
 	write := func(text string) string {
-		path := filepath.Join(t.TempDir(), "usage.csv")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
+		return envstest.TempFile(t, "usage.csv", text)
 	}
 	for _, tc := range []struct {
 		name string

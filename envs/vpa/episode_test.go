@@ -3,8 +3,6 @@ package vpa_test
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,11 +35,7 @@ func usageFile(tb testing.TB, usage ...[2]float64) string {
 	for i, u := range usage {
 		fmt.Fprintf(&text, "%d,%v,%v\n", 60*i, u[0], u[1]*(1<<20))
 	}
-	path := filepath.Join(tb.TempDir(), "usage.csv")
-	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-		tb.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(tb, "usage.csv", text.String())
 }
 
 // fixed are options of an episode from a file whose containers request at the start what the

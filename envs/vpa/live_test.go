@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/cluster/sim"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
@@ -44,11 +43,7 @@ func walk(t *testing.T, n int) string {
 		mem = min(max(mem*(0.9+0.22*rng.Float64()), 100), 4000)
 		fmt.Fprintf(&text, "%d,%d,%d\n", 60*i, int(cpu), int(mem)*mib)
 	}
-	path := filepath.Join(t.TempDir(), "usage.csv")
-	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return envstest.TempFile(t, "usage.csv", text.String())
 }
 
 // episode is one in memory, step by step.

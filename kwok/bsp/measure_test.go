@@ -6,13 +6,13 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/gang/profile"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 )
@@ -210,29 +210,22 @@ func TestMeasureRefuses(t *testing.T) {
 		{"limit", func(c *ProfileConfig) { c.Limit = 0 }, "a limit of 0s"},
 		{"state", func(c *ProfileConfig) { c.StateFile = "" }, "a state file"},
 		{"setting", func(c *ProfileConfig) {
-			write(t, c.StateFile, `{"version":1,"setting":"elsewhere","measurements":[]}`)
+			envstest.Write(t, c.StateFile, `{"version":1,"setting":"elsewhere","measurements":[]}`)
 		}, `"elsewhere", which cannot be put together with those by "by laws"`},
 		{"work", func(c *ProfileConfig) {
-			write(t, c.StateFile, `{"version":1,"setting":"by laws","measurements":[{"task":"chmod","work":"chmod:70","size":10,"milli_cpu":1000,"seconds":1}]}`)
+			envstest.Write(t, c.StateFile, `{"version":1,"setting":"by laws","measurements":[{"task":"chmod","work":"chmod:70","size":10,"milli_cpu":1000,"seconds":1}]}`)
 		}, "chmod:70, which cannot be put together with those of chmod:80"},
 		{"seconds", func(c *ProfileConfig) {
-			write(t, c.StateFile, `{"version":1,"setting":"by laws","measurements":[{"task":"chmod","work":"chmod:80","size":10,"milli_cpu":1000}]}`)
+			envstest.Write(t, c.StateFile, `{"version":1,"setting":"by laws","measurements":[{"task":"chmod","work":"chmod:80","size":10,"milli_cpu":1000}]}`)
 		}, "took 0 s"},
-		{"version", func(c *ProfileConfig) { write(t, c.StateFile, `{"version":2}`) }, "version 2, want 1"},
-		{"no JSON", func(c *ProfileConfig) { write(t, c.StateFile, `nonsense`) }, "no file of measurements"},
+		{"version", func(c *ProfileConfig) { envstest.Write(t, c.StateFile, `{"version":2}`) }, "version 2, want 1"},
+		{"no JSON", func(c *ProfileConfig) { envstest.Write(t, c.StateFile, `nonsense`) }, "no file of measurements"},
 	} {
 		c := measureConfig(t, newLawExecutor())
 		tc.change(&c)
 		if _, err := MeasureProfile(ctx, c); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want an error with %q", tc.name, err, tc.want)
 		}
-	}
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 

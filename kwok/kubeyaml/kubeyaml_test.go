@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
@@ -52,11 +53,7 @@ func playAll(w *Workload, profiles []gpushare.Profile) (*gpushare.Report, error)
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return envstest.Read(t, filepath.Join("testdata", name))
 }
 
 // TestSimulate: training comes first by its priority and takes both GPUs of the one node that it
@@ -89,9 +86,7 @@ func TestSimulate(t *testing.T) {
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"b.yaml": read(t, "cluster.yaml"), "notes.txt": "no: yaml: at: all", "a.yml": "# only a comment\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, name), text)
 	}
 	o, err := Read(dir)
 	if err != nil {

@@ -2,13 +2,12 @@ package kubeyaml
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
@@ -128,16 +127,7 @@ func TestSimonErrors(t *testing.T) {
 // simonFile writes a Config of Simon with this spec.
 func simonFile(t *testing.T, spec string) string {
 	t.Helper()
-	return write(t, "config.yaml", "apiVersion: simon/v1alpha1\nkind: Config\nspec: {"+spec+"}\n")
-}
-
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return envstest.TempFile(t, "config.yaml", "apiVersion: simon/v1alpha1\nkind: Config\nspec: {"+spec+"}\n")
 }
 
 // TestSimonObjects: without shuffling the cluster's pods come by their names, those of its Deployment among them; then
@@ -146,8 +136,8 @@ func TestSimonObjects(t *testing.T) {
 	pod := func(name, spec string) string {
 		return fmt.Sprintf("kind: Pod\nmetadata: {name: %s}\nspec: {%s}\n---\n", name, spec)
 	}
-	cluster := write(t, "cluster.yaml", threeNodes+pod("z", "")+pod("m", "")+strings.Replace(workload("Deployment", "nn", ""), "namespace: team", "namespace: default", 1))
-	app := write(t, "app.yaml", pod("plain", "")+pod("chosen", "nodeSelector: {pool: blue}")+pod("tolerant", "tolerations: [{operator: Exists}]"))
+	cluster := envstest.TempFile(t, "cluster.yaml", threeNodes+pod("z", "")+pod("m", "")+strings.Replace(workload("Deployment", "nn", ""), "namespace: team", "namespace: default", 1))
+	app := envstest.TempFile(t, "app.yaml", pod("plain", "")+pod("chosen", "nodeSelector: {pool: blue}")+pod("tolerant", "tolerations: [{operator: Exists}]"))
 	c, err := ReadSimon(simonFile(t, fmt.Sprintf("newNode: x, cluster: {customConfig: '%s'}, appList: [{name: shop, path: '%s'}]", cluster, app)))
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +166,7 @@ func TestSimonTuning(t *testing.T) {
 	for p := range 12 {
 		text += fmt.Sprintf("kind: Pod\nmetadata: {name: p%02d, annotations: {alibabacloud.com/gpu-count: '1', alibabacloud.com/gpu-milli: '500'}}\nspec: {}\n---\n", p)
 	}
-	cluster := write(t, "cluster.yaml", text)
+	cluster := envstest.TempFile(t, "cluster.yaml", text)
 	for ratio, want := range map[string]int{"0.5": 4, "3": 24, "0": 12} {
 		c, err := ReadSimon(simonFile(t, fmt.Sprintf("cluster: {customConfig: '%s'}, customConfig: {shufflePod: true, workloadTuningConfig: {ratio: %s, seed: 7}}", cluster, ratio)))
 		if err != nil {
@@ -209,7 +199,7 @@ func TestSimonConfigErrors(t *testing.T) {
 			t.Errorf("%s: %v, want an error with %q", spec, err, want)
 		}
 	}
-	for _, path := range []string{t.TempDir(), write(t, "other.yaml", twoNodes), write(t, "text.txt", "hello")} {
+	for _, path := range []string{t.TempDir(), envstest.TempFile(t, "other.yaml", twoNodes), envstest.TempFile(t, "text.txt", "hello")} {
 		if c, err := ReadSimon(path); c != nil || err != nil {
 			t.Errorf("%s: %v, %v; want neither a configuration nor an error", path, c, err)
 		}

@@ -9,8 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +23,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/metricsapi"
@@ -33,10 +32,7 @@ import (
 // read reads what was recorded, on a grid of minutes.
 func read(t *testing.T, recorded []byte) []workload.Series {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "usage.jsonl")
-	if err := os.WriteFile(file, recorded, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "usage.jsonl", string(recorded))
 	all, _, err := workload.ReadFiles(file, "", workload.Grid{Interval: time.Minute})
 	if err != nil {
 		t.Fatal(err)

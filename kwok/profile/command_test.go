@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 )
@@ -127,10 +128,7 @@ func TestStateRefuses(t *testing.T) {
 		{"other applications", `{"version": 1, "apps": ["redis"]}`, `applications ["redis"]`},
 		{"no combination", `{"version": 1, "apps": ["redis","mms","ckm","ycsba","ycsbb","scd","isr"], "setting": "s", "measurements": [{"counts": [9,0,0,0,0,0,0]}]}`, "counts [9"},
 	} {
-		path := filepath.Join(t.TempDir(), "state.json")
-		if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		path := envstest.TempFile(t, "state.json", tc.text)
 		if _, err := openState(path, "s"); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want an error with %q", tc.name, err, tc.want)
 		}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
 
@@ -38,11 +39,7 @@ func (l *logged) Measure(ctx context.Context, c lra.Counts, try int, containers 
 
 func (l *logged) lines(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile(l.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Split(strings.TrimSpace(envstest.Read(t, l.path)), "\n")
 }
 
 // endless is a law that keeps loading after so many measurements.

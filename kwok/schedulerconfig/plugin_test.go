@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubernasium/kubernasium/agents/live"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 	"github.com/kubernasium/kubernasium/kwok/scorer"
 )
@@ -412,9 +413,7 @@ func TestReload(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(b)
-		if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, path+".new", string(b))
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}

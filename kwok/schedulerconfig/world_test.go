@@ -5,8 +5,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
@@ -63,10 +62,7 @@ func startEdited(t testing.TB, flags []string, edit func([]byte) []byte, profile
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "scheduler.yaml")
-	if err := os.WriteFile(file, edit(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "scheduler.yaml", string(edit(text)))
 	p := kwoktest.Start(t, append(flags, "--scheduler-config="+file)...)
 	client, err := kwok.Connect(t.Context(), kwok.Options{Kubeconfig: p.Kubeconfig})
 	if err != nil {

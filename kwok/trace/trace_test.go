@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/trace"
@@ -262,10 +263,7 @@ func TestReplayedIsRecorded(t *testing.T) {
 {"k":"update_node","n":1,"node":{"name":"b","milli_cpu":4000,"memory_bytes":34359738368,"pods":10,"unschedulable":true}}
 {"k":"end"}
 `
-	file := filepath.Join(t.TempDir(), "hand.jsonl")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "hand.jsonl", text)
 	want, err := clustertrace.Load(file)
 	if err != nil {
 		t.Fatal(err)

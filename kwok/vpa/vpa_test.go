@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
@@ -110,10 +110,7 @@ func inMemory(t *testing.T, used []cluster.Resources, opts map[string]any) (requ
 	for i, u := range append(used, used[len(used)-1]) { // the last is not looked at
 		fmt.Fprintf(&text, "%d,%d,%d\n", 60*i, u.MilliCPU, u.MemoryBytes)
 	}
-	path := filepath.Join(t.TempDir(), "usage.csv")
-	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	path := envstest.TempFile(t, "usage.csv", text.String())
 	all := map[string]any{
 		"data": path, "split": "all", "steps": len(used), "history_h": 0, "initial_low": 1, "initial_high": 1, "startup_s": 0,
 		"limit_ratio_cpu": 8, "limit_ratio_memory": 8, "pod_spread": 0,

@@ -3,21 +3,17 @@ package command
 import (
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // TestServeBoard: the page is at / and shows the server's metrics and sessions, with the token where one is needed; it plays nothing,
 // and without --board there is none.
 func TestServeBoard(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "token", "secret\n")
 	p := start(t, "--listen", "127.0.0.1:0", "--token-file", file, "--board")
 	page := strings.TrimSuffix(strings.Replace(p.ready.URL, "ws://", "http://", 1), "/v1/ws")
 	play(t, p.ready.URL, client.Options{Token: "secret"})

@@ -13,22 +13,15 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	client "github.com/kubernasium/kubernasium/clients/go"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
-
-func writeFile(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // eventually waits until f returns true.
 func eventually(t *testing.T, what string, f func() bool) {
@@ -45,7 +38,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 func TestQuotas(t *testing.T) {
 	t.Setenv(tokenEnv, "")
 	file := filepath.Join(t.TempDir(), "tokens")
-	writeFile(t, file, "alpha name:alice sessions:1 envs:3\nbeta memory:40000000\n")
+	envstest.Write(t, file, "alpha name:alice sessions:1 envs:3\nbeta memory:40000000\n")
 	p := start(t, "--listen", "127.0.0.1:0", "--token-file", file)
 	open := func(token string, n int) (*client.VecEnv, error) {
 		return client.Dial(t.Context(), p.ready.URL, "classic/CartPole-v1", n, client.Options{Token: token, Reconnect: -1})
@@ -86,7 +79,7 @@ func TestQuotas(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "the client of line 2 holds 0 MiB, want at most 38 MiB")
 	})
 	refused("beta", 4096, wire.TooMuchMemory, "want at most 38 MiB (memory in the server's --token-file)")
-	writeFile(t, file, "beta\n")
+	envstest.Write(t, file, "beta\n")
 	eventually(t, "alpha is withdrawn", func() bool {
 		v, err := open("alpha", 1)
 		if err == nil {
@@ -147,8 +140,8 @@ func (a *authority) write(t *testing.T, name string, usage x509.ExtKeyUsage) (ce
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, name+".key", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})))
-	writeFile(t, name+".crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	envstest.Write(t, name+".key", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})))
+	envstest.Write(t, name+".crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	return name + ".crt", name + ".key"
 }
 
@@ -159,7 +152,7 @@ func TestMutualTLS(t *testing.T) {
 	dir, ours, theirs := t.TempDir(), newAuthority(t), newAuthority(t)
 	certFile, keyFile := ours.write(t, filepath.Join(dir, "server"), x509.ExtKeyUsageServerAuth)
 	caFile := filepath.Join(dir, "ca.crt")
-	writeFile(t, caFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.cert.Raw})))
+	envstest.Write(t, caFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.cert.Raw})))
 	p := start(t, "--listen", "127.0.0.1:0", "--tls-cert", certFile, "--tls-key", keyFile, "--tls-client-ca", caFile)
 	roots := x509.NewCertPool()
 	roots.AddCert(ours.cert)

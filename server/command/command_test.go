@@ -19,6 +19,7 @@ import (
 
 	client "github.com/kubernasium/kubernasium/clients/go"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/version"
 )
 
@@ -191,9 +192,7 @@ func TestRemoveFolder(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "server.log"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(folder, "server.log"), "x")
 	p := start(t, "--listen", "", "--unix", filepath.Join(folder, "s"), "--exit-with-stdin", "--remove-folder", folder)
 	if err := p.stdin.Close(); err != nil {
 		t.Fatal(err)
@@ -205,10 +204,7 @@ func TestRemoveFolder(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("from-a-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "token", "from-a-file\n")
 	p := start(t, "--listen", "127.0.0.1:0", "--token-file", file)
 	play(t, p.ready.URL, client.Options{Token: "from-a-file"})
 	if _, err := client.Dial(context.Background(), p.ready.URL, "classic/CartPole-v1", 1, client.Options{}); err == nil {
@@ -226,10 +222,7 @@ func TestToken(t *testing.T) {
 
 // TestRecordingsDenied: a server that others reach reads no recording for a client.
 func TestRecordingsDenied(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "day.jsonl")
-	if err := os.WriteFile(file, []byte("no recording\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := envstest.TempFile(t, "day.jsonl", "no recording\n")
 	t.Setenv(tokenEnv, "secret")
 	reached, local := start(t, "--listen", "0.0.0.0:0").ready.URL, start(t, "--listen", "127.0.0.1:0").ready.URL
 	for _, id := range []string{"k8s/PodBalance-v0", "k8s/GPUPodScheduling-v0"} {
@@ -266,9 +259,7 @@ func TestDenyFiles(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.csv")
-	if err := os.WriteFile(bad, []byte("a,b\n1,2\n1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, bad, "a,b\n1,2\n1\n")
 	url := start(t, "--listen", "127.0.0.1:0").ready.URL
 	for path, want := range map[string]string{bad: "bad.csv:", "/dev/zero": "/dev/zero", filepath.Join(dir, "none"): "no such file"} {
 		for id, option := range map[string]string{"k8s/GPUPodScheduling-v0": "nodes", "k8s/PodBalance-v0": "deployments", "k8s/LRAPlacement-v0": "table", "k8s/VerticalPodAutoscaler-v0": "data"} {
@@ -302,9 +293,7 @@ func TestListenUnix(t *testing.T) {
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, path, "")
 	if _, err := listenUnix(path); err == nil {
 		t.Error("a file is replaced")
 	}
@@ -312,10 +301,7 @@ func TestListenUnix(t *testing.T) {
 
 func TestRefusedFlags(t *testing.T) {
 	t.Setenv(tokenEnv, "")
-	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	empty := envstest.TempFile(t, "empty", "\n")
 	for name, args := range map[string][]string{
 		"beyond loopback without a token": {"--listen", "0.0.0.0:0"},
 		"every address without a token":   {"--listen", ":0"},

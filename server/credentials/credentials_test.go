@@ -7,20 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/kubernasium/kubernasium/envs/envstest"
+)
 
 // tokens reads a file that is looked at whenever a token is asked for.
 func tokens(t *testing.T, text string) (*Tokens, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens")
-	write(t, path, text)
+	envstest.Write(t, path, text)
 	k, err := ReadTokens(path, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +53,7 @@ func TestInvalidTokens(t *testing.T) {
 		strings.Repeat("a", 2<<20): "more than 1048576 bytes",
 	} {
 		path := filepath.Join(t.TempDir(), "tokens")
-		write(t, path, text)
+		envstest.Write(t, path, text)
 		if _, err := ReadTokens(path, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%.20q: %v, want an error with %q and the file", text, err, want)
 		}
@@ -70,7 +65,7 @@ func TestInvalidTokens(t *testing.T) {
 func TestTokensChange(t *testing.T) {
 	k, path := tokens(t, "alpha sessions:4\nbeta")
 	k.Quota("alpha").Held.Sessions.Add(3)
-	write(t, path, "alpha sessions:2\ngamma")
+	envstest.Write(t, path, "alpha sessions:2\ngamma")
 	if k.Accept("beta") || !k.Accept("gamma") {
 		t.Errorf("beta is accepted: %v, gamma: %v; want it the other way around", k.Accept("beta"), k.Accept("gamma"))
 	}
@@ -81,13 +76,13 @@ func TestTokensChange(t *testing.T) {
 		}
 	}
 	check("after a change")
-	write(t, path, "alpha sessions:none")
+	envstest.Write(t, path, "alpha sessions:none")
 	check("with a bad file")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	check("without the file")
-	write(t, path, "delta")
+	envstest.Write(t, path, "delta")
 	if k.Accept("alpha") || !k.Accept("delta") {
 		t.Error("a good file after a bad one is not read")
 	}

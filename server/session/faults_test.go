@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envcheck"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
@@ -130,9 +131,7 @@ func init() {
 // Relative paths are relative to the client's folder.
 func TestFolderOfTheClient(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "here.csv"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, filepath.Join(dir, "here.csv"), "")
 	play(t, newSession(t, newConfig()), []line{
 		helloLine,
 		{m{"t": "make", "id": 2, "env": "test/Read-v0", "cwd": dir, "options": m{"source": "here.csv"}}, m{"t": "make.ok"}},

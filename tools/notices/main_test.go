@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // isc is the whole licence: licensecheck knows none by its beginning.
@@ -26,9 +28,7 @@ func folderWith(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, name), content)
 	}
 	return dir
 }
@@ -84,9 +84,7 @@ func TestForeignLicence(t *testing.T) {
 			t.Fatal(err)
 		}
 		for file, content := range map[string]string{"go.mod": "module example.com/" + name + "\n\ngo 1.26\n", "p.go": "package " + name + "\n", "LICENSE": licence} {
-			if err := os.WriteFile(filepath.Join(root, name, file), []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			envstest.Write(t, filepath.Join(root, name, file), content)
 		}
 	}
 	var table strings.Builder
@@ -108,10 +106,7 @@ func TestServer(t *testing.T) {
 	if err := run("../..", "", out, []string{"./server"}, os.Stderr); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := envstest.Read(t, out)
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -121,11 +116,11 @@ func TestServer(t *testing.T) {
 		t.Skipf("this Go has no LICENSE: %v", err)
 	}
 	for _, want := range []string{"\ngithub.com/gorilla/websocket v", "\nk8s.io/client-go v", strings.TrimSpace(string(golicence))} {
-		if !strings.Contains(string(data), want) {
+		if !strings.Contains(data, want) {
 			t.Errorf("the notices of the server do not hold %.60q", want)
 		}
 	}
-	if strings.Contains(string(data), "\ngithub.com/kubernasium/") {
+	if strings.Contains(data, "\ngithub.com/kubernasium/") {
 		t.Error("the notices name this repository")
 	}
 }
@@ -139,12 +134,9 @@ func TestEmbedded(t *testing.T) {
 	if err := run("../..", "", out, []string{"./trainer/sample"}, os.Stderr); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := envstest.Read(t, out)
 	for _, want := range []string{"\ngithub.com/kubernasium/kubernasium/trainer/sample/data/gang\n", "Copyright 2014-2024 Numenta Inc.", "hkust-adsl/kubernetes-scheduler-simulator"} {
-		if !strings.Contains(string(text), want) {
+		if !strings.Contains(text, want) {
 			t.Errorf("the notices lack %q", want)
 		}
 	}

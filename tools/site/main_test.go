@@ -1,12 +1,12 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // generate runs a part of the generator in the repository's root and returns how to read a page.
@@ -21,11 +21,7 @@ func generate(t *testing.T, parts ...func(pages) error) func(name string) string
 	}
 	return func(name string) string {
 		t.Helper()
-		text, err := os.ReadFile(filepath.Join(out, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+		return envstest.Read(t, filepath.Join(out, name))
 	}
 }
 

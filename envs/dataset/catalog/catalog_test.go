@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // entry is a manifest of one data set. The digest is of "abc" (FIPS 180-2, appendix B.1).
@@ -113,9 +115,7 @@ func TestCheck(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(dir, "one"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, name), text)
 	}
 	check := func(set SetState, files ...State) {
 		t.Helper()
@@ -172,12 +172,7 @@ func TestCheckOutputs(t *testing.T) {
 		want SetState
 	}{{"one/c.csv", Partial}, {"out/d.csv", Complete}} {
 		name := filepath.Join(dir, step.path)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, name, "")
 		if r, err := d.Check(t.Context(), dir); err != nil || r.State != step.want {
 			t.Errorf("with %s: %v, %v; want %s", step.path, r.State, err, step.want)
 		}
@@ -192,9 +187,7 @@ func TestCheckParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"p-2-of-9.gz", "p-9-of-9.gz", "p-10-of-9.gz", "p-02-of-9.gz", ".p-3-of-9.gz.part"} {
-		if err := os.WriteFile(filepath.Join(dir, "one", name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, "one", name), "")
 	}
 	r, err := d.Check(t.Context(), dir)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
 // sample is a recording written by hand: one node with two GPUs, one pod that runs from 1.5 s on and
@@ -34,17 +35,8 @@ const sample = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-
 
 const second = time.Second
 
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestLoad(t *testing.T) {
-	got, err := clustertrace.Load(write(t, "sample.jsonl", sample))
+	got, err := clustertrace.Load(envstest.TempFile(t, "sample.jsonl", sample))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +82,7 @@ func events(t *testing.T, path string) ([]clustertrace.Event, *clustertrace.Read
 }
 
 func TestWriterRoundTrip(t *testing.T) {
-	want, r := events(t, write(t, "sample.jsonl", sample))
+	want, r := events(t, envstest.TempFile(t, "sample.jsonl", sample))
 	for _, name := range []string{"t.jsonl", "t.jsonl.gz", "t.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), name)
@@ -130,7 +122,7 @@ func TestWriterRoundTrip(t *testing.T) {
 // TestCut cuts a flushed recording at many lengths: what is readable is whole lines of it, and the error
 // says that it is cut.
 func TestCut(t *testing.T) {
-	want, r := events(t, write(t, "sample.jsonl", sample))
+	want, r := events(t, envstest.TempFile(t, "sample.jsonl", sample))
 	for _, name := range []string{"t.jsonl", "t.jsonl.gz", "t.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), name)
@@ -171,7 +163,7 @@ func TestCut(t *testing.T) {
 // cutAt loads the recording text and continues it.
 func cutAt(t *testing.T, name string, text []byte) (pods int, err error) {
 	t.Helper()
-	path := write(t, name, string(text))
+	path := envstest.TempFile(t, name, string(text))
 	trace, err := clustertrace.Load(path)
 	if trace == nil {
 		return 0, err
@@ -266,7 +258,7 @@ func TestReaderRefuses(t *testing.T) {
 		{"long line", head + strings.Repeat(" ", 1<<20) + "\n", ":2: line longer than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := clustertrace.Load(write(t, "t.jsonl", c.text+`{"k":"end"}`+"\n"))
+			_, err := clustertrace.Load(envstest.TempFile(t, "t.jsonl", c.text+`{"k":"end"}`+"\n"))
 			if err == nil || !strings.Contains(err.Error(), "t.jsonl"+c.want) || errors.Is(err, clustertrace.ErrCut) {
 				t.Errorf("Load = %v, want an error with %q", err, c.want)
 			}

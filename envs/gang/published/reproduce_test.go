@@ -122,9 +122,7 @@ func TestPublishedErrors(t *testing.T) {
 		{"no window", header + "Static Window x, 10, 2, 40\n", `:2: "Static Window x" does not end in a number`},
 		{"bad number", header + "EXPPO, ten, 0, 10\n", `:2: Duration without Checkpoint Penalty "ten" is not a number`},
 	} {
-		if err := os.WriteFile(path, []byte(test.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, path, test.text)
 		want := "gang: " + path + test.want
 		if _, err := published.Reproduce(dir); err == nil || err.Error() != want {
 			t.Errorf("%s: error %v, want %s", test.name, err, want)

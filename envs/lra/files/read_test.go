@@ -2,7 +2,6 @@ package files_test
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/sbinet/npyio/npz"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/files"
 	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
@@ -146,9 +146,7 @@ func TestProfileNPZ(t *testing.T) {
 	if _, err := files.ReadProfileNPZ(path); err == nil {
 		t.Error("no rps: no error")
 	}
-	if err := os.WriteFile(path, []byte("not a zip"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	envstest.Write(t, path, "not a zip")
 	if _, err := files.ReadProfileNPZ(path); err == nil || !strings.Contains(err.Error(), "is no NPZ file") {
 		t.Errorf("not a zip: %v", err)
 	}
@@ -168,10 +166,7 @@ func FuzzReadTable(f *testing.F) {
 func FuzzNPZ(f *testing.F) {
 	f.Add([]byte("PK"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		path := filepath.Join(t.TempDir(), "f.npz")
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		path := envstest.TempFile(t, "f.npz", string(data))
 		_, _ = files.ReadProfileNPZ(path)
 		_, _ = subcluster.ReadNetworks(path)
 	})

@@ -2,12 +2,12 @@ package interference_test
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/files"
 	"github.com/kubernasium/kubernasium/envs/lra/interference"
@@ -33,11 +33,7 @@ func TestConstraintsByteForByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, got := range map[string]*bytes.Buffer{"interference_applist.csv": &list, "interference_rpslist.csv": &curves} {
-		want, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		if diff := cmp.Diff(envstest.Read(t, filepath.Join(dir, name)), got.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -54,9 +54,7 @@ func handFiles(tb testing.TB) (table, batches string) {
 		tb.Fatal(err)
 	}
 	text := strings.Join(lra.Apps[:], ",") + "\n1,2,0,0,0,0,0\n"
-	if err := os.WriteFile(batches, []byte(text), 0o644); err != nil {
-		tb.Fatal(err)
-	}
+	envstest.Write(tb, batches, text)
 	return table, batches
 }
 

@@ -2,8 +2,6 @@ package balance
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -16,10 +14,7 @@ import (
 // pod, and the last batch.
 func playFile(t *testing.T, baseline string, nodes int, rows string) ([]int, *envs.Vec, *envs.Batch) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "deployments.csv")
-	if err := os.WriteFile(path, []byte("name,pod_count,cpu_request,mem_request\n"+rows), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	path := envstest.TempFile(t, "deployments.csv", "name,pod_count,cpu_request,mem_request\n"+rows)
 	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Autoreset: envs.Disabled, Options: map[string]any{"nodes": nodes, "deployments": path}})
 	b := envstest.Reset(t, v, 1)
 	policy := envstest.PolicyOf(t, v.Spec(), v.Env(0).Task(), baseline)

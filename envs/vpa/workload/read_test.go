@@ -3,7 +3,6 @@ package workload_test
 import (
 	"bytes"
 	"compress/gzip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
@@ -84,9 +84,7 @@ func folder(t *testing.T, files map[string]string) string {
 			}
 			data = b.Bytes()
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		envstest.Write(t, filepath.Join(dir, name), string(data))
 	}
 	return dir
 }
