@@ -1,5 +1,5 @@
 // Package envstest holds the shared code of the tests of environments: stepping, baselines, golden files and the public
-// data.
+// data. Tests of other packages read and write their files by it too.
 package envstest
 
 import (
