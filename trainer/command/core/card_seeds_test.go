@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/trainer/clitest"
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
@@ -141,7 +141,7 @@ func TestPretrainedSeeds(t *testing.T) {
 		if want != "" {
 			with++
 		}
-		text := clitest.Read(t, path)
+		text := envstest.Read(t, path)
 		head, rest, ok := strings.Cut(text, "\n## Models\n")
 		scores, _, _ := strings.Cut(head, "\n## Several seeds\n")
 		whole := scores + want + "\n## Models\n" + rest
