@@ -9,9 +9,16 @@ seeds, so a figure is in order if it rounds to what is printed. A part that is i
 LOGS/journal.json, as is its duration, and is not made again unless the part or what is printed changes; finished
 trainings of a part are found again, too. The command fails if a figure differs, or if its page no longer has it.
 
-A part has a name, the minutes that it takes on two idle cores, and one of three forms:
+A part has a name, the minutes that it takes on two idle cores, and one of four forms:
     table, column    beginning of the header of a table of the page, and the column that has the figures of
     evaluate         this command of the trainer, in the rows of its policies
+
+    table, rows      beginning of that header, and of rows, with what the row's numbers are in the document of
+    evaluate         this command, such as "rows > greedy > mean"; "" for a number that it does not have (see measured)
+    column           the only column with these numbers, if any
+    each             FIRST..LAST, if figures are means over commands with each of these numbers for EACH
+    before           arguments of a command that makes LOGS/FILE for the command, if any
+    train, seeds     as below, if the command plays models
 
     train, seeds     arguments of `trainer train` without seeds and log folder, and FIRST..LAST
     fit              in place of train: a command of the trainer with SEED in it, whose last argument is the model's file
@@ -28,7 +35,9 @@ A part has a name, the minutes that it takes on two idle cores, and one of three
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -36,10 +45,19 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 Json = Any
+
+NUMBER = re.compile(r"[−+-]?\d+(\.\d+)?")
+LABELS = ("series", "forecaster", "policy", "method", "penalty")
+KINDS: dict[str, Callable[[list[float]], float]] = {
+    "min": min,
+    "max": max,
+    "half": lambda numbers: statistics.mean(numbers) / 2,
+}
 
 
 def run(command: list[str]) -> Json:
@@ -75,6 +93,13 @@ def fitted(trainer: str, arguments: str, data: str, logs: Path) -> str:
     return command[-1]
 
 
+def prepare(trainer: str, row: Json, data: str, logs: Path) -> None:
+    """Makes the file that a part needs, unless it has none or it is there."""
+    before = expand(row.get("before", ""), data, logs)
+    if before and not Path(before[-1]).exists():
+        run([trainer, *before])
+
+
 def trained(trainer: str, row: Json, data: str, logs: Path) -> list[str]:
     """Trains a part unless it is trained already, and returns its model files."""
     if "fit" in row:
@@ -84,14 +109,16 @@ def trained(trainer: str, row: Json, data: str, logs: Path) -> list[str]:
     record = logs / f"{key}.json"
     if record.exists():
         return json.loads(record.read_text())
-    if "before" in row:
-        before = expand(row["before"], data, logs)
-        if not Path(before[-1]).exists():
-            run([trainer, *before])
     document = run([trainer, "train", *arguments, "--seeds", row["seeds"], "--save-freq", "0", "-f", str(logs / key)])
     models = [str(best_or_last(Path(seed["model"]))) for seed in document["seeds"]]
     write_whole(record, models)
     return models
+
+
+def with_models(command: list[str], models: list[str]) -> list[str]:
+    """Returns a command of the trainer that plays models."""
+    flag = "--policy" if command[:2] == ["lra", "learned"] else "--model"
+    return [*command, *(a for m in models for a in (flag, m))]
 
 
 def figures(command: list[str], document: Json, models: list[str]) -> dict[str, float]:
@@ -126,24 +153,89 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def printed_column(page: str, part: Json) -> dict[str, str]:
-    """Returns the first number of each row in the part's column, by the row's policy."""
-    lines = Path(page).read_text().splitlines()
+def table_of(page: str, part: Json) -> tuple[list[str], int | None]:
+    """Returns the rows of the part's table, and the index of its column if the part names one."""
+    lines = [line.strip() for line in Path(page).read_text().splitlines()]
     starts = [i for i, line in enumerate(lines) if line.startswith(part["table"])]
     if len(starts) != 1:
         raise SystemExit(f"{page} has {len(starts)} tables that begin with {part['table']!r}, want 1")
+    rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[starts[0] + 2 :]))
+    if "column" not in part:
+        return rows, None
     header = [cell.split(" (")[0].strip("*`") for cell in cells(lines[starts[0]])]
     if part["column"] not in header:
         raise SystemExit(f"{page}: the table {part['table']!r} has no column {part['column']!r}")
-    at, out = header.index(part["column"]), {}
-    for line in lines[starts[0] + 2 :]:
-        if not line.startswith("|"):
-            break
-        row = cells(line)
-        number = re.search(r"[−+-]?\d+(\.\d+)?", row[at])
+    return rows, header.index(part["column"])
+
+
+def printed_column(page: str, part: Json) -> dict[str, str]:
+    """Returns the first number of each row in the part's column, by the row's policy."""
+    rows, at = table_of(page, part)
+    out = {}
+    for row in map(cells, rows):
+        number = NUMBER.search(row[at])
         if number:
             out[row[0].split(" (")[0].split(", ")[0].strip("*`")] = number.group()
     return out
+
+
+def printed_rows(page: str, part: Json) -> list[tuple[str, str]]:
+    """Returns the names of the figures of the part's rows, each with the number that the page has for it."""
+    rows, at = table_of(page, part)
+    out = []
+    for begin, names in part["rows"].items():
+        found = [row for row in rows if row.startswith(begin)]
+        if len(found) != 1:
+            raise SystemExit(f"{page}: {part['table']!r} has {len(found)} rows that begin with {begin!r}, want 1")
+        text = " | ".join(cells(found[0])[1:]) if at is None else cells(found[0])[at]
+        numbers = [number.group() for number in NUMBER.finditer(text)]
+        if len(numbers) < len(names):
+            raise SystemExit(f"{page}: the row {begin!r} of {part['table']!r} has numbers {numbers} for {names}")
+        out += [(name, number) for name, number in zip(names, numbers) if name]
+    return out
+
+
+def printed_figures(page: str, part: Json) -> Json:
+    """Returns what the page prints of a part that names a table."""
+    return printed_rows(page, part) if "rows" in part else printed_column(page, part) if "table" in part else {}
+
+
+def numbers_of(document: Json, *path: str) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yields each number of a document with the keys that lead to it.
+
+    An element of a list has its series, forecaster, policy, method and penalty for its index.
+    """
+    if isinstance(document, int | float):
+        yield path, document
+    elif isinstance(document, dict):
+        for key, value in document.items():
+            yield from numbers_of(value, *path, key)
+    elif isinstance(document, list):
+        for i, value in enumerate(document):
+            labels = [str(value[k]) for k in LABELS if k in value] if isinstance(value, dict) else []
+            yield from numbers_of(value, *path, " ".join(labels) or str(i))
+
+
+def measured(name: str, documents: list[Json]) -> float:
+    """Returns the figure NAME, min NAME, max NAME, half NAME or FIGURE - FIGURE of documents.
+
+    A name has the keys of numbers_of, with " > " between them, and stands for the mean of the numbers that it
+    matches; a key may be a pattern (*).
+    """
+    if " - " in name:
+        first, second = name.split(" - ")
+        return measured(first, documents) - measured(second, documents)
+    kind, _, rest = name.partition(" ")
+    over, keys = (KINDS[kind], rest.split(" > ")) if kind in KINDS else (statistics.mean, name.split(" > "))
+
+    def matches(path: tuple[str, ...]) -> bool:
+        return len(path) == len(keys) and all(map(fnmatch.fnmatchcase, path, keys))
+
+    found = [number for document in documents for path, number in numbers_of(document) if matches(path)]
+    if not found:
+        paths = {" > ".join(path) for document in documents for path, _ in numbers_of(document)}
+        raise SystemExit(f"no figure is named {name}, but {', '.join(sorted(paths)[:100])}")
+    return over(found)
 
 
 def play_sealed(trainer: str, command: list[str], models: list[str], sealed: Json) -> None:
@@ -172,7 +264,7 @@ def policies(command: list[str], document: Json) -> dict[str, float]:
 def unprinted(page: str, part: Json) -> list[str]:
     """Returns which figures of a part its page does not print, and which it prints bold without a record."""
     if "table" in part:
-        return [] if printed_column(page, part) else [f"{page}: column {part['column']} of {part['table']} has no figure"]
+        return [] if printed_figures(page, part) else [f"{page}: the table {part['table']!r} has no figure"]
     if "run" in part:
         return [f"there is no {file}" for file in part["writes"] if "/" in file and not Path(file).exists()]
     lines = [line for line in Path(page).read_text().splitlines() if line.startswith(part["line"])]
@@ -187,11 +279,25 @@ def unprinted(page: str, part: Json) -> list[str]:
     return wrong
 
 
+def differing_rows(trainer: str, page: str, part: Json, data: str, logs: Path) -> list[str]:
+    """Makes the figures of rows of a table, and returns which are not those that are printed."""
+    models = trained(trainer, part, data, logs) if "seeds" in part else []
+    documents = []
+    for number in seeds_of(part.get("each", "0..0")):
+        command = with_models(expand(part["evaluate"].replace("EACH", str(number)), data, logs), models)
+        documents.append(run([trainer, *command]))
+    got = [(name, measured(name, documents), text) for name, text in printed_rows(page, part)]
+    return [f"{name} is {value:.6g}, printed {text}" for name, value, text in got if not agrees(text, value)]
+
+
 def differing(trainer: str, page: str, part: Json, data: str, logs: Path) -> list[str]:
     """Makes a part, and returns which figures are not those that are printed."""
     if "run" in part:
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", part["run"]], check=False)
         return [f"{part['run']} ended with {done.returncode}"] if done.returncode else unprinted(page, part)
+    prepare(trainer, part, data, logs)
+    if "rows" in part:
+        return differing_rows(trainer, page, part, data, logs)
     command = expand(part["evaluate"], data, logs)
     if "table" in part:
         got, printed = policies(command, run([trainer, *command])), printed_column(page, part)
@@ -200,9 +306,8 @@ def differing(trainer: str, page: str, part: Json, data: str, logs: Path) -> lis
             return [f"the table {part['table']!r} has {len(of)} of the policies {', '.join(got)}"]
     else:
         models = trained(trainer, part, data, logs)
-        flag = "--policy" if command[:2] == ["lra", "learned"] else "--model"
         files = ["--csv", part["record"]] if "record" in part else []
-        got = figures(command, run([trainer, *command, *files, *(a for m in models for a in (flag, m))]), models)
+        got = figures(command, run([trainer, *with_models(command, models), *files]), models)
         of = part["expect"]
         if "sealed" in part and all(agrees(text, got[name]) for name, text in of.items()):
             play_sealed(trainer, command, models, part["sealed"])
@@ -211,7 +316,7 @@ def differing(trainer: str, page: str, part: Json, data: str, logs: Path) -> lis
 
 def digest(page: str, part: Json) -> str:
     """Returns the key of a part in the journal: of what makes it, and of what is printed."""
-    printed = printed_column(page, part) if "table" in part else {}
+    printed = printed_figures(page, part)
     return hashlib.sha256(json.dumps([part, printed], sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -21,10 +21,11 @@ import (
 
 // resultsPart is a part of make results (tools/results.py).
 type resultsPart struct {
-	Name, Train, Fit, Seeds, Before, Evaluate, Line, Record, Table, Column, Run string
+	Name, Train, Fit, Seeds, Before, Evaluate, Line, Record, Table, Column, Each, Run string
 
 	Minutes float64
 	Expect  map[string]string
+	Rows    map[string][]string
 	Writes  []string
 	Sealed  *struct {
 		Table    string
@@ -65,7 +66,7 @@ func resultsParts(t *testing.T) map[string]resultsPart {
 func (p resultsPart) commands(t *testing.T) (all [][]string) {
 	t.Helper()
 	add := func(args string) {
-		args = strings.NewReplacer("DATA", cli.DataFolder(), "LOGS", t.TempDir()).Replace(args)
+		args = strings.NewReplacer("DATA", cli.DataFolder(), "LOGS", t.TempDir(), "SEED", "1", "EACH", "1").Replace(args)
 		all = append(all, strings.Fields(args))
 	}
 	switch {
@@ -73,13 +74,12 @@ func (p resultsPart) commands(t *testing.T) (all [][]string) {
 		for _, d := range commandsOf(t, script{p.Name, 1, p.Run, false}) {
 			all = append(all, d.args)
 		}
-	case p.Table != "":
-		add(p.Evaluate)
 	case p.Fit != "":
-		add(strings.ReplaceAll(p.Fit, "SEED", "1"))
-		add(p.Evaluate)
-	default:
+		add(p.Fit)
+	case p.Train != "":
 		add("train " + p.Train + " --seeds " + p.Seeds)
+	}
+	if p.Evaluate != "" {
 		add(p.Evaluate)
 	}
 	if p.Before != "" {
@@ -212,7 +212,7 @@ func TestResultsRun(t *testing.T) {
 	ran := 0
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[name]
-		if p.Table == "" || !strings.HasPrefix(p.Evaluate, "compare") {
+		if p.Table == "" || p.Seeds != "" || p.Before != "" || !strings.HasPrefix(p.Evaluate, "compare") {
 			continue
 		}
 		if _, err := os.Stat(cli.DataFolder()); strings.Contains(p.Evaluate, "DATA") && err != nil {
