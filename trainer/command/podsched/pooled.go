@@ -45,6 +45,9 @@ this oracle.`,
 			if given["dynamics"] != gpu.DynamicsTimed {
 				return fmt.Errorf("--env-kwargs dynamics:%v, want %s, in which pods wait", given["dynamics"], gpu.DynamicsTimed)
 			}
+			if res.Episodes < 1 {
+				return fmt.Errorf("--episodes %d, want at least 1", res.Episodes)
+			}
 			if err := play.CheckSeed(res.Seed, res.Episodes); err != nil {
 				return err
 			}
@@ -78,7 +81,7 @@ func (r *pooledResult) run(cmd *cobra.Command, given map[string]any) error {
 	if !ok {
 		return fmt.Errorf("--env %s is no environment of GPU scheduling", r.Env)
 	}
-	waits := make([]float64, max(r.Episodes, 0))
+	waits := make([]float64, r.Episodes)
 	for i := range waits {
 		seed := r.Seed + uint64(i)
 		if _, err := v.Reset(cmd.Context(), envs.VecResetOptions{Seed: &seed}); err != nil {

@@ -24,6 +24,7 @@ func TestPooled(t *testing.T) {
 		"want timed":     {"--env-kwargs", "dynamics:time_free"},
 		"unknown option": {"--env", "classic/CartPole-v1"},
 		"sealed block":   {"--seed", "3000000000"},
+		"at least 1":     {"--episodes", "0"},
 	} {
 		if _, _, err := execute(t, t.Context(), append([]string{"podsched", "pooled"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want one with %q", args, err, want)
