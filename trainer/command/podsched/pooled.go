@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
@@ -87,7 +88,8 @@ func (r *pooledResult) run(cmd *cobra.Command, given map[string]any) error {
 		if _, err := v.Reset(cmd.Context(), envs.VecResetOptions{Seed: &seed}); err != nil {
 			return err
 		}
-		waits[i] = task.PooledWait()
+		s := task.RolloutState()
+		waits[i] = gpuworkload.PooledWait(s.Inventory, s.Catalogue, s.Instance.Arrivals)
 	}
 	r.WaitingS = stat.Mean(waits, nil)
 	return nil

@@ -1,4 +1,4 @@
-package gpu
+package gpuworkload
 
 import (
 	"math"
@@ -23,22 +23,22 @@ type pooledPod struct {
 	devices []int
 }
 
-// PooledWait returns the mean waiting time, in seconds, of the pods of a timed episode in a cluster without what placements
-// could save: the nodes of each GPU model are one node, and pods that are not bound to models take nothing and never wait. As
-// in the environment, pods wait in the order of arrival, and a pod that fits starts. A pod takes the devices of
-// best fit from the permitted model with the most free devices.
+// PooledWait returns the mean waiting time, in seconds, of timed arrivals in a cluster of which only the capacity counts,
+// without what placements could save: the nodes of each GPU model are one node, and pods that are not bound to models take
+// nothing and never wait. As in the environment, pods wait in the order of arrival, and a pod that fits starts. A pod takes
+// the devices of best fit from the permitted model with the most free devices.
 //
 // It is an oracle and no strict bound: in another order pods may wait less, and placements decide which pod fits first.
-func (t *Task) PooledWait() float64 {
-	pools, every := t.pools()
+func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals []Arrival) float64 {
+	pools, every := newPools(inventory)
 	var queue []int32
 	var running []pooledPod
 	var waited time.Duration
 	pods := 0
-	for next := 0; next < len(t.in.Arrivals) || len(queue) > 0; {
+	for next := 0; next < len(arrivals) || len(queue) > 0; {
 		at := time.Duration(math.MaxInt64)
-		if next < len(t.in.Arrivals) {
-			at = t.in.Arrivals[next].At
+		if next < len(arrivals) {
+			at = arrivals[next].At
 		}
 		for i := range running {
 			at = min(at, running[i].until)
@@ -50,9 +50,9 @@ func (t *Task) PooledWait() float64 {
 			p.pool.take(p.class, p.devices, -1)
 			return true
 		})
-		for ; next < len(t.in.Arrivals) && t.in.Arrivals[next].At <= at; next++ {
-			c := t.class(int32(next))
-			if !t.inventory.CouldFitSome(c) {
+		for ; next < len(arrivals) && arrivals[next].At <= at; next++ {
+			c := &cat.Classes[arrivals[next].Class]
+			if !inventory.CouldFitSome(c) {
 				continue // it fails in the environment, too
 			}
 			pods++
@@ -61,7 +61,8 @@ func (t *Task) PooledWait() float64 {
 			}
 		}
 		queue = slices.DeleteFunc(queue, func(pod int32) bool {
-			a, c := &t.in.Arrivals[pod], t.class(pod)
+			a := &arrivals[pod]
+			c := &cat.Classes[a.Class]
 			p, devices := best(pools, c)
 			if p == nil {
 				return false
@@ -75,11 +76,11 @@ func (t *Task) PooledWait() float64 {
 	return waited.Seconds() / float64(max(pods, 1))
 }
 
-// pools returns the empty pools, and the bits of their models.
-func (t *Task) pools() (pools []*pool, every uint64) {
+// newPools returns the empty pools, and the bits of their models.
+func newPools(inventory *gpushare.Inventory) (pools []*pool, every uint64) {
 	of := map[int8]*pool{}
-	for i := range t.inventory.Nodes {
-		n := &t.inventory.Nodes[i]
+	for i := range inventory.Nodes {
+		n := &inventory.Nodes[i]
 		if n.Model < 0 {
 			continue
 		}
