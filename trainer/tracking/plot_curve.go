@@ -60,6 +60,9 @@ func Curves(path, title, x, y string, series []Series, hlines []HLine) error {
 
 	addSeries(p, &legend, series)
 	addLevels(p, &legend, len(series), hlines)
+	if p.X.Min == p.X.Max {
+		p.X.Min = 0 // one evaluation: its labels would differ in digits that do not fit
+	}
 	pad := 0.05 * (p.Y.Max - p.Y.Min)
 	p.Y.Min, p.Y.Max = p.Y.Min-pad, p.Y.Max+pad
 
@@ -106,6 +109,10 @@ func addSeries(p *plot.Plot, legend *plot.Legend, series []Series) {
 		p.Add(l)
 		if len(points) == 1 {
 			p.Add(dots(points, palette[i%len(palette)], vg.Points(3.5)))
+			if len(s.Low) == 1 { // the band of a point is a line
+				x := points[0].X
+				p.Add(line(plotter.XYs{{X: x, Y: s.Low[0]}, {X: x, Y: s.High[0]}}, palette[i%len(palette)], vg.Points(1.3), nil))
+			}
 		}
 		legend.Add(shorten(s.Name), thumbs...)
 	}

@@ -79,6 +79,25 @@ func TestLearningCurve(t *testing.T) {
 	wantColor(t, img, "the baselines", color.NRGBA{0x26, 0x26, 0x26, 255}, 1000)
 }
 
+// TestLearningCurveOfOneEvaluation: the axis begins at 0, so that the point and its interval are at its right end.
+func TestLearningCurveOfOneEvaluation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "curve.png")
+	s := Series{Name: "ppo", Steps: []int64{51_200}, Mean: []float64{3}, Low: []float64{2}, High: []float64{4}}
+	if err := LearningCurve(path, "", []Series{s}, nil); err != nil {
+		t.Fatal(err)
+	}
+	img := readPNG(t, path)
+	wantColor(t, img, "the interval", palette[0], 1000)
+	left := img.SubImage(image.Rect(0, 0, img.Bounds().Dx()*3/4, img.Bounds().Dy())).(*image.RGBA)
+	for y := left.Rect.Min.Y; y < left.Rect.Max.Y; y++ {
+		for x := left.Rect.Min.X; x < left.Rect.Max.X; x++ {
+			if c := left.RGBAAt(x, y); c.R == palette[0].R && c.G == palette[0].G && c.B == palette[0].B {
+				t.Fatalf("the point is seen at column %d of %d, want it at the right end", x, img.Bounds().Dx())
+			}
+		}
+	}
+}
+
 func TestLearningCurveEdges(t *testing.T) {
 	many := make([]Series, 14)
 	lines := make([]HLine, 9)
