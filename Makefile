@@ -222,7 +222,7 @@ lane-go: STAGES := test-race test-full test-oracle
 lane-servers: STAGES := test-python test-dist test-recipes test-board test-controlplane test-scheduler test-kwok test-deploy test-submit
 lane-go lane-servers:
 	@for stage in $(STAGES); do \
-		start=$$SECONDS; $(MAKE) --no-print-directory $$stage; echo "== make $$stage took $$((SECONDS - start)) s"; \
+		TIMEFORMAT="== make $$stage took %0R s, with %0U s of user and %0S s of system time"; time $(MAKE) --no-print-directory $$stage; \
 	done
 
 # Packages that draw and compress pictures: watched, they took a third of the time of tests that write a plot.

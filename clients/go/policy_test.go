@@ -39,7 +39,11 @@ func TestBaselines(t *testing.T) {
 			continue
 		}
 		id, kwargs := spec.ID, small[spec.ID]
-		for _, mode := range modes[:2] {
+		tried := modes[:2]
+		if testing.Short() {
+			tried = tried[:1]
+		}
+		for _, mode := range tried {
 			w := local(t, id, n, envs.VecOptions{Options: kwargs, Autoreset: mode})
 			opts := client.Options{Options: kwargs, Autoreset: mode}
 			v := dial(t, s.Unix, id, n, opts)

@@ -118,6 +118,14 @@ func Play(tb testing.TB, v *envs.Vec, policy envs.Policy, seed uint64) *envs.Bat
 	return b
 }
 
+// EveryThird skips case i of a table with -short, unless i is a multiple of three.
+func EveryThird(t *testing.T, i int) {
+	t.Helper()
+	if testing.Short() && i%3 > 0 {
+		t.Skip("with -short every third case")
+	}
+}
+
 // Golden compares a text with testdata/name.golden, which -update rewrites.
 func Golden(tb testing.TB, name, got string) {
 	tb.Helper()

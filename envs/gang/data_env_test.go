@@ -41,7 +41,7 @@ func TestCompatibleRollout(t *testing.T) {
 
 func TestContractOnData(t *testing.T) {
 	dir := envstest.Data(t, "gang", gangtest.ProfileFile)
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name string
 		opts map[string]any
 		one  bool
@@ -51,6 +51,7 @@ func TestContractOnData(t *testing.T) {
 		{"compatible", map[string]any{"data": dir, "dynamics": "compatible"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			envstest.EveryThird(t, i)
 			steps := 200 // an episode of 400 is longer than this test needs
 			if testing.Short() {
 				steps = 20

@@ -22,7 +22,7 @@ func spec(tb testing.TB) *envs.Spec {
 }
 
 func TestContract(t *testing.T) {
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name string
 		opts map[string]any
 	}{
@@ -34,6 +34,7 @@ func TestContract(t *testing.T) {
 		{"perfect", map[string]any{"forecaster": "perfect", "steps": 40}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			envstest.EveryThird(t, i)
 			if testing.Short() {
 				tc.opts["steps"] = 20
 			}

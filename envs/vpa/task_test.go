@@ -23,7 +23,7 @@ const (
 var spec = envstest.Spec
 
 func TestContract(t *testing.T) {
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name string
 		opts map[string]any
 	}{
@@ -45,6 +45,7 @@ func TestContract(t *testing.T) {
 	} {
 		for _, id := range []string{continuous, discrete} {
 			t.Run(tc.name+" "+id, func(t *testing.T) {
+				envstest.EveryThird(t, i)
 				envcheck.Run(t, spec(t, id), envcheck.Options{Options: tc.opts, Steps: 400})
 			})
 		}
@@ -53,7 +54,7 @@ func TestContract(t *testing.T) {
 
 // TestSharedContract checks the environment whose pods share their node.
 func TestSharedContract(t *testing.T) {
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name string
 		opts map[string]any
 	}{
@@ -65,6 +66,7 @@ func TestSharedContract(t *testing.T) {
 		{"in place", map[string]any{"mode": "InPlace", "steps": 60, "faults_per_day": 50}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			envstest.EveryThird(t, i)
 			envcheck.Run(t, spec(t, shared), envcheck.Options{Options: tc.opts, Steps: 150})
 		})
 	}

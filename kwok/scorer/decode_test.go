@@ -48,11 +48,10 @@ func TestDecode(t *testing.T) {
 // TestDecodeIsBounded: no body of 32 MB costs more than 500 MB, whether it is read or refused. BenchmarkDecode measures
 // the time, at most 2 s of a core; what takes ten is far from linear. 5,000 nodes of 6 KB are read.
 func TestDecodeIsBounded(t *testing.T) {
-	size := 32 << 20
 	if testing.Short() {
-		size = 8 << 20
+		t.Skip("bodies of 32 MB")
 	}
-	for name, make := range bodies(t, size) {
+	for name, make := range bodies(t, 32<<20) {
 		body := make()
 		debug.FreeOSMemory()
 		before, begin := held(), cputime.Used()

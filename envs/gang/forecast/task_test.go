@@ -30,7 +30,7 @@ func open(tb testing.TB, opts map[string]any) *envs.Vec {
 }
 
 func TestContract(t *testing.T) {
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name string
 		opts map[string]any
 	}{
@@ -40,6 +40,7 @@ func TestContract(t *testing.T) {
 		{"files", map[string]any{"data": gangtest.HandData(t, 1, 60), "steps": 6, "forecaster": "persistence"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			envstest.EveryThird(t, i)
 			envcheck.Run(t, envstest.Spec(t, id), envcheck.Options{Options: tc.opts, Steps: 120, SkipBaselines: tc.name != "generated"})
 		})
 	}

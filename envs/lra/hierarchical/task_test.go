@@ -34,8 +34,11 @@ func TestContract(t *testing.T) {
 }
 
 func TestContractOnData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestContract checks the same on generated data")
+	}
 	dir := lratest.Dir(t)
-	envcheck.Run(t, envstest.Spec(t, id), envcheck.Options{Steps: 200, SkipBaselines: testing.Short(), Options: map[string]any{
+	envcheck.Run(t, envstest.Spec(t, id), envcheck.Options{Steps: 200, Options: map[string]any{
 		"batches": filepath.Join(dir, "batch_set_200.csv"), "table": filepath.Join(dir, "node_table_rf_p20.csv"),
 		"subscheduler": filepath.Join(dir, "metis_subscheduler_weights.npz")}})
 }

@@ -21,7 +21,7 @@ const (
 var ctx = context.Background()
 
 func TestContract(t *testing.T) {
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name, id string
 		opts     map[string]any
 		baseline bool
@@ -40,13 +40,12 @@ func TestContract(t *testing.T) {
 		{"sub-cluster, sizes drawn", subclusterID, map[string]any{"containers": 30, "min_containers": 2}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			steps, baselines := 600, tc.baseline
-			if testing.Short() { // planners under the race detector take minutes on restricted and mixed nodes
-				_, mixed := tc.opts["classes"]
-				_, restricted := tc.opts["restrict"]
-				steps, baselines = 150, baselines && !mixed && !restricted
+			envstest.EveryThird(t, i)
+			steps := 600
+			if testing.Short() {
+				steps = 150
 			}
-			envcheck.Run(t, envstest.Spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: steps, SkipBaselines: !baselines})
+			envcheck.Run(t, envstest.Spec(t, tc.id), envcheck.Options{Options: tc.opts, Steps: steps, SkipBaselines: !tc.baseline})
 		})
 	}
 }

@@ -12,22 +12,20 @@ import (
 const id = "k8s/LRAPricing-v0"
 
 func TestContract(t *testing.T) {
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name string
 		opts map[string]any
 	}{
 		{"pricing", map[string]any{"nodes": 12, "containers": 90, "min_containers": 60}},
+		{"pricing, finish", map[string]any{"nodes": 12, "containers": 90, "finish": 4}},
 		{"pricing, online", map[string]any{"nodes": 12, "containers": 60, "arrivals": "online", "period": 7, "reward": "gap"}},
 		{"pricing, base duals", map[string]any{"nodes": 6, "containers": 40, "base": "duals", "scale": 0.05}},
-		{"pricing, finish", map[string]any{"nodes": 12, "containers": 90, "finish": 4}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			envstest.EveryThird(t, i)
 			steps := 600
 			if testing.Short() {
 				steps = 150
-				if tc.opts["arrivals"] == "online" || tc.opts["finish"] != nil || tc.opts["base"] != nil { // a step takes sweeps over all states, a linear program, or branch and bound
-					steps = 20
-				}
 			}
 			envcheck.Run(t, envstest.Spec(t, id), envcheck.Options{Options: tc.opts, Steps: steps})
 		})

@@ -19,7 +19,7 @@ func spec(tb testing.TB) *envs.Spec {
 }
 
 func TestContract(t *testing.T) {
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name string
 		opts map[string]any
 	}{
@@ -39,7 +39,10 @@ func TestContract(t *testing.T) {
 		{"original", map[string]any{"reward": "original"}},
 		{"original, overcommit", map[string]any{"reward": "original", "overcommit": true, "reset_pods": []any{100}}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { envcheck.Run(t, spec(t), envcheck.Options{Options: tc.opts}) })
+		t.Run(tc.name, func(t *testing.T) {
+			envstest.EveryThird(t, i)
+			envcheck.Run(t, spec(t), envcheck.Options{Options: tc.opts})
+		})
 	}
 }
 
