@@ -59,7 +59,7 @@ func TestDecodeIsBounded(t *testing.T) {
 		took := cputime.Used() - begin
 		cost := (held() - before) >> 20
 		t.Logf("%-18s %3d MB: %4d ms, %3d MiB more; %.80v", name, len(body)>>20, took.Milliseconds(), cost, err)
-		if took > 10*time.Second && !testing.Short() || cost > 500 { // the race detector, with -short, takes ten times as long
+		if took > 10*time.Second || cost > 500 {
 			t.Errorf("%s: %v and %d MiB, want at most 10 s and 500 MiB", name, took, cost)
 		}
 		if whole := name == "5,000 whole nodes"; whole && (err != nil || len(q.Nodes) != 5000) {
