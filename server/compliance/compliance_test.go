@@ -19,6 +19,9 @@ func TestCompliance(t *testing.T) {
 func few(c *host.Config) { c.Limits.EnvsMake, c.Limits.EnvsSession, c.Limits.Snapshots = 128, 256, 200 }
 
 func TestComplianceWithInfos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of episodes of an environment that plans")
+	}
 	s := hosttest.Start(t, few)
 	compliance.Run(t, s.WS, compliance.Options{Env: "k8s/GangWindow-v0"})
 }

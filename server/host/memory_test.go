@@ -21,7 +21,7 @@ func TestIdleMemory(t *testing.T) {
 	const most, of = 200 << 20, 2048
 	sessions := 256
 	if testing.Short() {
-		sessions = 64
+		sessions = 32
 	}
 	s := host.New(host.Config{Limits: wire.DefaultLimits(), Version: "test", DrainFor: time.Second, Log: slog.New(slog.DiscardHandler)})
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

@@ -56,8 +56,8 @@ func TestInterrupt(t *testing.T) {
 // TestInterruptedCompareKeeps: what has played is ranked, in the table and in the file.
 func TestInterruptedCompareKeeps(t *testing.T) {
 	csv := filepath.Join(t.TempDir(), "c.csv")
-	args := []string{"compare", "--env", "test/Endless-v0", "--episodes", "2", "--env-kwargs", "steps:2000000", "--baseline", "zero", "--baseline", "one", "--csv", csv}
-	message, out := interruptedAfter(t, 4_000_001, args...) // two episodes of the first, and one step of the second
+	args := []string{"compare", "--env", "test/Endless-v0", "--episodes", "2", "--env-kwargs", "steps:400000", "--baseline", "zero", "--baseline", "one", "--csv", csv}
+	message, out := interruptedAfter(t, 800_001, args...) // two episodes of the first, and one step of the second
 	if !strings.Contains(message, "1 of 2 policies have played") {
 		t.Errorf("%q, want 1 of 2 policies", message)
 	}
