@@ -90,6 +90,9 @@ func TestEveryAlgorithm(t *testing.T) {
 	for _, algo := range algorithms.Names(nil) {
 		for _, engine := range []string{play.EngineFused, play.EngineGorgonia} {
 			t.Run(algo+" "+engine, func(t *testing.T) {
+				if testing.Short() && algo == "ppo_lstm" && engine == play.EngineGorgonia {
+					t.Skip("Gorgonia's LSTM takes a minute under the race detector")
+				}
 				args := []string{"train", "--algo", algo, "--engine", engine, "--env", "classic/CartPole-v1", "-n", "1024",
 					"--params", "n_envs:2", "--eval-freq", "512", "--eval-episodes", "2", "-f", t.TempDir(), "--json"}
 				switch algo {
