@@ -10,6 +10,11 @@ FUZZTIME    ?= 20s
 SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
+# All stages but test-race compile with these flags, as the Python package does: Go's cache then has each package once.
+# The flags of `go env` are kept.
+export CGO_ENABLED := 0
+export GOFLAGS     := -trimpath $(filter-out -trimpath,$(shell $(GO) env GOFLAGS))
+
 DATA        := $(or $(KUBERNASIUM_DATA),$(wildcard ../shared/data))
 ifneq ($(DATA),)
 export KUBERNASIUM_DATA := $(abspath $(DATA))
@@ -28,10 +33,9 @@ build: ## compile trainer and server into bin/
 # GOARCH=arm64 make images BIN=bin/arm64 IMAGES=FOLDER prepares images of arm64.
 BIN              ?= bin
 
-# Kubernetes' servers are compiled for this one, and -trimpath is part of the key of Go's build
-# cache: build, vet and tests must agree on it, or all is compiled again.
+# Kubernetes' servers are compiled for this one.
 CONTROLPLANE     := kwok/controlplane
-CONTROLPLANE_GO  := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false $(CONTROLPLANE_GOFLAGS)' $(GO) -C $(CONTROLPLANE)
+CONTROLPLANE_GO  := $(GO) -C $(CONTROLPLANE)
 K8S_VERSION      := k8s.io/component-base/version
 SCHEDULER        := kwok/scheduler
 SCHEDULER_GO     := $(subst -C $(CONTROLPLANE),-C $(SCHEDULER),$(CONTROLPLANE_GO))
@@ -50,13 +54,13 @@ $(BIN)/controlplane: $(CONTROLPLANE_SRC)
 		echo "== built $@ from Kubernetes $$version: $$((SECONDS - start)) s, $$(($$(stat -c %s $@) / 1000000)) MB"
 
 VPA_UPSTREAM    := kwok/vpa/upstream
-VPA_UPSTREAM_GO := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' $(GO) -C $(VPA_UPSTREAM)
+VPA_UPSTREAM_GO := $(GO) -C $(VPA_UPSTREAM)
 
 vpa-upstream: $(BIN)/vpa-upstream ## compile upstream's updater and admission controller of vertical pod autoscaling into bin/vpa-upstream
 
 $(BIN)/vpa-upstream: $(wildcard $(VPA_UPSTREAM)/*.go kwok/extension/*.go) $(VPA_UPSTREAM)/go.mod $(VPA_UPSTREAM)/go.sum
 	@mkdir -p $(BIN)
-	$(VPA_UPSTREAM_GO) build -o $(abspath $@) -ldflags '-s -w' .
+	$(VPA_UPSTREAM_GO) build -buildvcs=false -o $(abspath $@) -ldflags '-s -w' .
 
 scheduler: $(BIN)/kubernasium-scheduler ## compile kube-scheduler with the policy's plugin into bin/kubernasium-scheduler
 
@@ -91,11 +95,11 @@ DEPLOY_PROGRAMS     := $(abspath $(CACHE))/deploy
 
 bin/helm: tools/helm/go.mod tools/helm/go.sum
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) -C tools/helm build -trimpath -buildvcs=false -o $(HELM) helm.sh/helm/v4/cmd/helm
+	$(GO) -C tools/helm build -buildvcs=false -o $(HELM) helm.sh/helm/v4/cmd/helm
 
 bin/kubectl: tools/helm/kubectl/main.go tools/helm/kubectl/go.mod tools/helm/kubectl/go.sum
 	@mkdir -p bin
-	CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' $(GO) -C tools/helm/kubectl build -ldflags '-s -w' -o $(abspath $@) .
+	$(GO) -C tools/helm/kubectl build -buildvcs=false -ldflags '-s -w' -o $(abspath $@) .
 
 test-deploy: controlplane scheduler bin/helm bin/kubectl ## the Helm chart on a control plane with roles: objects, programs, and each right of theirs
 	@mkdir -p $(DEPLOY_PROGRAMS)
@@ -111,7 +115,7 @@ test-deploy: controlplane scheduler bin/helm bin/kubectl ## the Helm chart on a 
 	@grep -e '^ok' $(CACHE)/test-deploy.log
 
 SUBMIT_UPSTREAM    := trainer/submit/upstream
-SUBMIT_UPSTREAM_GO := CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' $(GO) -C $(SUBMIT_UPSTREAM)
+SUBMIT_UPSTREAM_GO := $(GO) -C $(SUBMIT_UPSTREAM)
 
 test-submit: controlplane ## trainer train --submit on a control plane, with the types of JobSet and Kueue, and JobSet's controllers
 	$(SUBMIT_UPSTREAM_GO) mod tidy -diff
@@ -119,7 +123,7 @@ test-submit: controlplane ## trainer train --submit on a control plane, with the
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(SUBMIT_UPSTREAM_GO) test -count=1 ./...
 
 IMAGES        ?= $(CACHE)/images
-IMAGE_PROGRAM := CGO_ENABLED=0 $(GO) build -tags nogorgonia -trimpath -ldflags '-s -w'
+IMAGE_PROGRAM := $(GO) build -tags nogorgonia -ldflags '-s -w'
 NOTICES       := GOOS= GOARCH= $(GO) run ./tools/notices
 
 images: controlplane scheduler vpa-upstream image-folders ## prepare .cache/images, the folders from which compose.yaml builds its images
@@ -158,12 +162,12 @@ image-folders: ## what these folders hold beside the programs: Dockerfiles, stag
 stresspod: ## prepare .cache/images/stresspod, the folder from which the image of stress pods is built
 	@mkdir -p $(CACHE)/images/stresspod
 	cp kwok/load/stresspod/Dockerfile $(CACHE)/images/stresspod/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/stresspod/ ./kwok/load/stresspod
+	$(GO) build -ldflags '-s -w' -o $(CACHE)/images/stresspod/ ./kwok/load/stresspod
 
 gangworker: ## prepare .cache/images/gangworker, the folder from which the image of workers of real gangs is built
 	@mkdir -p $(CACHE)/images/gangworker
 	cp kwok/bsp/gangworker/Dockerfile $(CACHE)/images/gangworker/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CACHE)/images/gangworker/ ./kwok/bsp/gangworker
+	$(GO) build -ldflags '-s -w' -o $(CACHE)/images/gangworker/ ./kwok/bsp/gangworker
 
 test-stresspod: build stresspod ## the image of stress pods with a real Docker engine
 	tools/test_stresspod.sh
@@ -229,7 +233,7 @@ lane-go lane-servers:
 NO_RACE := image/... compress/... golang.org/x/image/... gonum.org/v1/plot/...
 
 test-race: ## all packages under the race detector, with -short
-	$(GO) test -race -short $(foreach p,$(NO_RACE),-gcflags=$(p)=-race=false) -vet=off -shuffle=on -timeout 30m ./... # lint has vetted them
+	CGO_ENABLED=1 $(GO) test -race -short $(foreach p,$(NO_RACE),-gcflags=$(p)=-race=false) -vet=off -shuffle=on -timeout 30m ./... # lint has vetted them
 
 test-full: ## all packages: published tables and learning gates
 	$(GO) test -vet=off -shuffle=on -timeout 30m ./...
@@ -322,7 +326,7 @@ RELEASE_PLATFORMS ?=
 
 $(RELEASE_TOOLS):
 	@mkdir -p $(CACHE)/tools
-	for tool in $(GORELEASER) $(COSIGN) $(SYFT); do CGO_ENABLED=0 GOBIN=$(abspath $(CACHE))/tools $(GO) install -trimpath -ldflags '-s -w' $$tool; done
+	for tool in $(GORELEASER) $(COSIGN) $(SYFT); do GOBIN=$(abspath $(CACHE))/tools $(GO) install -ldflags '-s -w' $$tool; done
 	touch $@
 
 release-tools: $(RELEASE_TOOLS) ## compile GoReleaser, cosign and syft into .cache/tools
