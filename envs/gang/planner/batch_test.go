@@ -30,7 +30,7 @@ func lawInstance(tb testing.TB) *Instance {
 func needKernels(t *testing.T) {
 	t.Helper()
 	if !hasKernels {
-		t.Skip("this CPU or build has no kernels; needs AVX-512")
+		t.Skip("this CPU or build has no kernels; needs AVX2 or AVX-512")
 	}
 }
 

@@ -1,4 +1,4 @@
-// Command asm generates the AVX-512 kernels of package planner. Each lane is a step of the trace and performs the
+// Command asm generates the kernels of package planner, with AVX-512 and with AVX2. Each lane is a step of the trace and performs the
 // operations of Allocator.Configure in their order, so that the bits are equal.
 package main
 
@@ -18,24 +18,28 @@ const (
 
 func main() {
 	ConstraintExpr("!purego") // the names of the files contain amd64
-	tabulate()
+	tabulate("tabulateAVX512", vector, ZMM)
+	tabulate("tabulateAVX2", half, YMM)
 	configure("configureAVX512", 0)
 	configure("configure1AVX512", 1)
 	configure("configure123AVX512", 1, 2, 3)
+	configure2("configureAVX2", 0)
+	configure2("configure1AVX2", 1)
+	configure2("configure123AVX2", 1, 2, 3)
 	Generate()
 }
 
-// tabulate generates the evaluation of cubics in one u.
-func tabulate() {
-	TEXT("tabulateAVX512", NOSPLIT, "func(dst, coef *float64, stride int, u float64)")
+// tabulate generates the evaluation of cubics in one u, with registers of a size in bytes.
+func tabulate(name string, size int, register func() reg.VecVirtual) {
+	TEXT(name, NOSPLIT, "func(dst, coef *float64, stride int, u float64)")
 	Pragma("noescape")
-	Doc("tabulateAVX512 sets stride elements of dst, whole vectors, to cubics in u. Their coefficients, the constant",
+	Doc(name+" sets stride elements of dst, whole vectors, to cubics in u. Their coefficients, the constant",
 		"first, are four arrays of that length.")
 	dst, c0, n := GP64(), GP64(), GP64()
 	Load(Param("dst"), dst)
 	Load(Param("coef"), c0)
 	Load(Param("stride"), n)
-	scalar, u := XMM(), ZMM()
+	scalar, u := XMM(), register()
 	Load(Param("u"), scalar)
 	VBROADCASTSD(scalar, u)
 	bytes, c1 := GP64(), GP64()
@@ -45,7 +49,7 @@ func tabulate() {
 	c3 := GP64()
 	LEAQ(Mem{Base: c1, Index: bytes, Scale: 2}, c3)
 	Label("vectors")
-	v := ZMM()
+	v := register()
 	VMULPD(Mem{Base: c3}, u, v)
 	VADDPD(Mem{Base: c1, Index: bytes, Scale: 1}, v, v)
 	VMULPD(u, v, v)
@@ -54,9 +58,9 @@ func tabulate() {
 	VADDPD(Mem{Base: c0}, v, v)
 	VMOVUPD(v, Mem{Base: dst})
 	for _, p := range []reg.GPVirtual{dst, c0, c1, c3} {
-		ADDQ(U8(vector), p)
+		ADDQ(U8(size), p)
 	}
-	SUBQ(U8(8), n)
+	SUBQ(U8(size/8), n)
 	JNZ(LabelRef("vectors"))
 	VZEROUPPER()
 	RET()
