@@ -49,7 +49,15 @@ func (a Amounts) at(cpu, mem float64) cluster.Resources {
 // Resources returns a in millicores and bytes.
 func (a Amounts) Resources() cluster.Resources { return a.at(1, 1) }
 
-func round(x float64) int64 { return int64(math.Round(min(max(x, 0), maxAmount))) }
+// round is math.Round of an amount in its bounds.
+func round(x float64) int64 {
+	x = min(max(x, 0), maxAmount)
+	n := int64(x)
+	if x-float64(n) >= 0.5 {
+		n++
+	}
+	return n
+}
 
 // Container holds the requests and limits of a workload's container.
 type Container struct {

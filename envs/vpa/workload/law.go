@@ -67,6 +67,18 @@ const (
 // checkEvery is the number of samples between checks of the context, some milliseconds.
 const checkEvery = 1 << 14
 
+// mod is math.Mod of x ≥ 0, whose result needs no rounding, in a few instructions.
+func mod(x, y float64) float64 {
+	if x < y {
+		return x
+	}
+	r := math.FMA(-math.Floor(x/y), y, x)
+	if r < 0 { // the quotient was rounded up to the next integer
+		r += y
+	}
+	return r
+}
+
 // append appends n samples at the given interval in seconds, or fewer if ctx ends.
 func (l *Law) append(ctx context.Context, dst []cluster.Resources, n int, interval float64, rng *rand.Rand) []cluster.Resources {
 	persist := math.Exp(-interval / l.Fade)
@@ -91,9 +103,9 @@ func (l *Law) append(ctx context.Context, dst []cluster.Resources, n int, interv
 		t := l.Start + float64(i)*interval
 		f := 1.0
 		if l.Daily > 0 {
-			f += l.Daily * math.Sin(2*math.Pi*(math.Mod(t, day)/day-0.375)) // highest at 15:00
+			f += l.Daily * math.Sin(2*math.Pi*(mod(t, day)/day-0.375)) // highest at 15:00
 		}
-		if math.Mod(t, week) >= 5*day {
+		if mod(t, week) >= 5*day {
 			f *= l.Weekend
 		}
 		f *= level
@@ -104,7 +116,7 @@ func (l *Law) append(ctx context.Context, dst []cluster.Resources, n int, interv
 		}
 		leaked := 0.0
 		if l.LeakHours > 0 {
-			leaked = l.Leak * math.Mod(t/3600, l.LeakHours)
+			leaked = l.Leak * mod(t/3600, l.LeakHours)
 		}
 		dst = append(dst, cluster.Resources{
 			MilliCPU:    round(l.CPU * f * math.Exp(x+w)),
