@@ -216,21 +216,23 @@ pretrained: build ## train the models of models/pretrained anew and write their 
 		bin/trainer card "$${best[@]}"; \
 	done
 
-# Two lanes that share no file, side by side where there are two cores: one waits for servers while the other computes.
+# Two lanes side by side where there are two cores: one waits for servers while the other computes. The second builds
+# the control plane in test-board, long before the first needs it.
 LANES ?= $(if $(filter 1,$(shell nproc)),1,2)
 
-test: ## every test
-	@$(MAKE) --no-print-directory -j$(LANES) $(if $(filter 1,$(LANES)),,--output-sync=line) lane-go lane-servers
+test: ## every test; with LINT=lint, also make lint
+	@$(MAKE) --no-print-directory -j$(LANES) lane-servers lane-go
 
-lane-go: STAGES := test-race test-full test-oracle
-lane-servers: STAGES := test-python test-dist test-recipes test-board test-controlplane test-scheduler test-kwok test-deploy test-submit
+lane-go: STAGES := $(LINT) test-race test-full test-oracle test-scheduler test-dist test-submit test-deploy
+lane-servers: STAGES := test-python test-recipes test-board test-controlplane test-kwok
 lane-go lane-servers:
 	@for stage in $(STAGES); do \
 		TIMEFORMAT="== make $$stage took %0R s, with %0U s of user and %0S s of system time"; time $(MAKE) --no-print-directory $$stage; \
 	done
 
-# Packages that draw and compress pictures: watched, they took a third of the time of tests that write a plot.
-NO_RACE := image/... compress/... golang.org/x/image/... gonum.org/v1/plot/...
+# Packages that draw and compress pictures, and a reference for networks: watched, they took a third of the time of the
+# tests that write a plot, or compare with it.
+NO_RACE := image/... compress/... golang.org/x/image/... gonum.org/v1/plot/... ./models/internal/oracle
 
 test-race: ## all packages under the race detector, with -short
 	CGO_ENABLED=1 $(GO) test -race -short $(foreach p,$(NO_RACE),-gcflags=$(p)=-race=false) -vet=off -shuffle=on -timeout 30m ./... # lint has vetted them
