@@ -10,9 +10,9 @@ import (
 
 const half = vector / 2 // bytes of four lanes
 
-// kernel2 holds what the chains of a configure with AVX2 share. A chain is half of the lanes of an area. The chains are
-// independent, so that instructions of one fill the latencies of the others.
-type kernel2 struct {
+// kernelAVX2 holds what the chains of a configure share. A chain is half of the lanes of an area. Chains are independent,
+// so that instructions of one fill the latencies of the others.
+type kernelAVX2 struct {
 	chains []area // at the first of its four lanes
 	table  reg.GPVirtual
 	column reg.GPVirtual // bytes of a column of table
@@ -22,12 +22,13 @@ type kernel2 struct {
 	task   Mem           // for each task a vector of 8 times its number
 }
 
-// configure2 is configure with AVX2.
-func configure2(name string, windows ...int) {
+// configureHalves is configure with AVX2. An increment moves the cells of each lane by scalar instructions, in place of a
+// gather and of blends in the cells of all tasks.
+func configureHalves(name string, windows ...int) {
 	TEXT(name, NOSPLIT, "func(state *float64, discount *float64, table *float64, stride, last, window, increments int)")
 	Pragma("noescape")
 	Doc(name + " hands out increments in eight lanes, for an area of the state for each of its windows.")
-	k := kernel2{table: GP64(), column: GP64(), stride: GP64(), last: GP64(), count: GP64()}
+	k := kernelAVX2{table: GP64(), column: GP64(), stride: GP64(), last: GP64(), count: GP64()}
 	state, discount, left := GP64(), GP64(), GP64()
 	Load(Param("state"), state)
 	Load(Param("discount"), discount)
@@ -74,7 +75,7 @@ func configure2(name string, windows ...int) {
 }
 
 // each is that of kernel.
-func (k *kernel2) each(a area, f func(at Mem, j int, p reg.GPVirtual), walk reg.GPVirtual) {
+func (k *kernelAVX2) each(a area, f func(at Mem, j int, p reg.GPVirtual), walk reg.GPVirtual) {
 	(&kernel{table: k.table, column: k.column, count: k.count}).each(a, f, walk)
 }
 
@@ -82,7 +83,7 @@ func (k *kernel2) each(a area, f func(at Mem, j int, p reg.GPVirtual), walk reg.
 func blend(mask, from Op, to reg.VecVirtual) { VBLENDVPD(mask, from, to, to) }
 
 // rescan is that of kernel.
-func (k *kernel2) rescan(at, discount Mem) {
+func (k *kernelAVX2) rescan(at, discount Mem) {
 	type best struct{ now, next, task reg.VecVirtual }
 	pair := func(i int) best {
 		b, above := best{YMM(), YMM(), YMM()}, YMM()
@@ -116,7 +117,7 @@ func (k *kernel2) rescan(at, discount Mem) {
 }
 
 // choose is that of kernel.
-func (k *kernel2) choose(a area) reg.VecVirtual {
+func (k *kernelAVX2) choose(a area) reg.VecVirtual {
 	chosen := YMM()
 	VMOVUPD(a.column(0).Offset(bottleneck), chosen)
 	switch a.window {
@@ -140,7 +141,7 @@ func (k *kernel2) choose(a area) reg.VecVirtual {
 }
 
 // sum is that of kernel.
-func (k *kernel2) sum(a area, at Mem) (s, task reg.VecVirtual) {
+func (k *kernelAVX2) sum(a area, at Mem) (s, task reg.VecVirtual) {
 	s, task = YMM(), YMM()
 	VXORPD(s, s, s)
 	VMOVUPD(at.Offset(bottleneck), task)
@@ -155,7 +156,7 @@ func (k *kernel2) sum(a area, at Mem) (s, task reg.VecVirtual) {
 
 // give adds an increment to the chosen task of each lane, and moves its cells to their level in all columns. first is
 // the chain's first lane.
-func (k *kernel2) give(a area, chosen reg.VecVirtual, first int) {
+func (k *kernelAVX2) give(a area, chosen reg.VecVirtual, first int) {
 	low, high := chosen.AsX(), XMM()
 	VEXTRACTI128(U8(1), chosen, high)
 	for lane := range half / 8 {
@@ -173,7 +174,7 @@ func (k *kernel2) give(a area, chosen reg.VecVirtual, first int) {
 	}
 }
 
-func (k *kernel2) giveLane(a area, task reg.GPVirtual, first, lane int) {
+func (k *kernelAVX2) giveLane(a area, task reg.GPVirtual, first, lane int) {
 	number, level, at := GP64(), GP64(), GP64()
 	MOVQ(task, number)
 	SHRQ(U8(3), number)

@@ -1,5 +1,5 @@
-// Command asm generates the kernels of package planner, with AVX-512 and with AVX2. Each lane is a step of the trace and performs the
-// operations of Allocator.Configure in their order, so that the bits are equal.
+// Command asm generates the kernels of package planner, with AVX-512 and with AVX2. Each lane is a step of the trace and
+// performs the operations of Allocator.Configure in their order, so that the bits are equal.
 package main
 
 import (
@@ -23,9 +23,9 @@ func main() {
 	configure("configureAVX512", 0)
 	configure("configure1AVX512", 1)
 	configure("configure123AVX512", 1, 2, 3)
-	configure2("configureAVX2", 0)
-	configure2("configure1AVX2", 1)
-	configure2("configure123AVX2", 1, 2, 3)
+	configureHalves("configureAVX2", 0)
+	configureHalves("configure1AVX2", 1)
+	configureHalves("configure123AVX2", 1, 2, 3)
 	Generate()
 }
 
