@@ -98,6 +98,9 @@ func TestHeldOutInstances(t *testing.T) {
 // what chooses the instances: they are held out.
 func TestTrainComparesOnEvaluationOptions(t *testing.T) {
 	for _, more := range [][]string{nil, {"--seeds", "5"}} {
+		if testing.Short() && more != nil {
+			break
+		}
 		args := small(t.TempDir(), append(more, "-n", "64", "--eval-env-kwargs", "split:train", "--eval-env-kwargs", "penalty:7", "--compare", "3", "--json")...)
 		if more != nil {
 			args = withoutSeed(args)

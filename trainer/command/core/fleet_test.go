@@ -28,7 +28,10 @@ func envsOn(servers []*victim) int {
 // TestTrainOnFleet trains on four servers in processes of their own, one of which is killed in the middle and stays
 // dead. Its environments are made again on the others, and the training ends with the bytes of one in this process.
 func TestTrainOnFleet(t *testing.T) {
-	const steps = "8192"
+	steps := "8192"
+	if testing.Short() {
+		steps = "4096"
+	}
 	want := parameters(t, steps)
 	var servers []*victim
 	var args []string

@@ -127,6 +127,9 @@ func generatedTable(t *testing.T) string {
 // TestLRALearnedBaselines compares baselines alone: nothing is averaged, and rounded, at a scale of
 // prices that holds its own, is the best of dense batches.
 func TestLRALearnedBaselines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("solves a linear program for each node")
+	}
 	var out bytes.Buffer
 	cmd := root()
 	cmd.SetOut(&out)
@@ -148,6 +151,9 @@ func TestLRALearnedBaselines(t *testing.T) {
 // The shipped prices beat the best of 21 greedy placements of dense batches with confidence, and
 // prices without learning; no method is above the bound.
 func TestLRALearned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("solves a linear program for each node")
+	}
 	model := filepath.Join("..", "..", "..", "models", "pretrained", "k8s-LRAPricing-v0", "ppo.safetensors")
 	var out bytes.Buffer
 	cmd := root()
