@@ -191,6 +191,9 @@ func simonConfig(t *testing.T, cluster, custom string) string {
 // README shows what that ends with: 5,919,410 milli-GPU (95.29 %), 89,928,302 milli-CPU and 313,757,356 MiB are
 // allocated; of 10,866 pods 2,532 fail.
 func TestSimulateSimon(t *testing.T) {
+	if testing.Short() {
+		t.Skip("places 10,866 pods of YAML on 1,213 nodes")
+	}
 	dir := t.TempDir()
 	for _, list := range []string{"openb_node_list_gpu_node", "openb_pod_list_default"} {
 		data, err := os.ReadFile(filepath.Join(cli.DataFolder(), "openb", list+".csv"))

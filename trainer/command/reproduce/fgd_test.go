@@ -14,6 +14,9 @@ import (
 // TestReproduceFGD prints exactly the keys that are promised. Expected values: the reference's
 // own log of FGD, default list, seed 42.
 func TestReproduceFGD(t *testing.T) {
+	if testing.Short() {
+		t.Skip("places the pods of whole lists")
+	}
 	if cli.DataFolder() == "" {
 		t.Skipf("no data: set %s to the folder that holds openb/ to enable this test", cli.DataVariable)
 	}
