@@ -11,7 +11,7 @@ func TestModAndRound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 1_000_000 {
 		y := []float64{day, week, 0.7, math.Exp(8 * rng.NormFloat64())}[rng.IntN(4)]
-		for _, x := range []float64{y * 40 * rng.Float64(), y * float64(rng.IntN(1000)), rng.Float64()} {
+		for _, x := range []float64{y * 40 * rng.Float64(), y * float64(rng.IntN(1000)), y * math.Exp(45*rng.Float64()), rng.Float64()} {
 			for _, x := range []float64{x, math.Nextafter(x, math.Inf(1)), math.Nextafter(x, 0)} {
 				if got, want := mod(x, y), math.Mod(x, y); got != want {
 					t.Fatalf("mod(%v, %v) = %v, want %v", x, y, got, want)

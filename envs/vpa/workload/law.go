@@ -69,10 +69,11 @@ const checkEvery = 1 << 14
 
 // mod is math.Mod of x ≥ 0, whose result needs no rounding, in a few instructions.
 func mod(x, y float64) float64 {
-	if x < y {
-		return x
+	q := math.Floor(x / y)
+	if q >= 1<<53 {
+		return math.Mod(x, y) // where q may be off by more than 1
 	}
-	r := math.FMA(-math.Floor(x/y), y, x)
+	r := math.FMA(-q, y, x)
 	if r < 0 { // the quotient was rounded up to the next integer
 		r += y
 	}
