@@ -44,7 +44,7 @@ func TestWithoutData(t *testing.T) {
 	for line := range runs {
 		t.Run(line, func(t *testing.T) {
 			if slow := []string{"lra learned", "lra train-sub", "reproduce gang"}; testing.Short() && slices.Contains(slow, line) {
-				t.Skip("trains or plans for minutes under the race detector")
+				t.Skip("trains or plans for minutes under the race detector; run without -short")
 			}
 			t.Chdir(t.TempDir()) // trainings write logs
 			out, notes, err := execute(t, context.Background(), append(strings.Fields(line), short[line]...)...)

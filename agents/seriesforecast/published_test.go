@@ -77,7 +77,7 @@ func sizesAt10(t *testing.T, rows, truth *series.Rows) float64 {
 // published one on average.
 func TestPublishedSeries(t *testing.T) {
 	if testing.Short() {
-		t.Skip("trains on eight series")
+		t.Skip("trains on eight series; run without -short")
 	}
 	dir := envstest.Data(t, "gang", gangtest.ProfileFile)
 	var ours, theirs float64

@@ -122,7 +122,7 @@ func Play(tb testing.TB, v *envs.Vec, policy envs.Policy, seed uint64) *envs.Bat
 func EveryThird(t *testing.T, i int) {
 	t.Helper()
 	if testing.Short() && i%3 > 0 {
-		t.Skip("with -short every third case")
+		t.Skip("one of two cases in three; run without -short")
 	}
 }
 

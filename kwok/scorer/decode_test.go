@@ -49,7 +49,7 @@ func TestDecode(t *testing.T) {
 // the time, at most 2 s of a core; what takes ten is far from linear. 5,000 nodes of 6 KB are read.
 func TestDecodeIsBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("bodies of 32 MB")
+		t.Skip("bodies of 32 MB; run without -short")
 	}
 	for name, make := range bodies(t, 32<<20) {
 		body := make()

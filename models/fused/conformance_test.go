@@ -154,7 +154,7 @@ func TestConformance(t *testing.T) {
 // Networks of all kinds, on sequences with a state and starts of episodes.
 func TestSpecConformance(t *testing.T) {
 	if testing.Short() {
-		t.Skip("TestSpecs compares the same networks with another reference")
+		t.Skip("TestSpecs compares the same networks with another reference; run without -short")
 	}
 	for name, spec := range oracle.Specs() {
 		for _, v := range variants() {

@@ -20,7 +20,7 @@ func few(c *host.Config) { c.Limits.EnvsMake, c.Limits.EnvsSession, c.Limits.Sna
 
 func TestComplianceWithInfos(t *testing.T) {
 	if testing.Short() {
-		t.Skip("hundreds of episodes of an environment that plans")
+		t.Skip("hundreds of episodes of an environment that plans; run without -short")
 	}
 	s := hosttest.Start(t, few)
 	compliance.Run(t, s.WS, compliance.Options{Env: "k8s/GangWindow-v0"})

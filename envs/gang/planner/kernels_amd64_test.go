@@ -16,7 +16,7 @@ import (
 // its kernels.
 func TestAVX2EqualsAVX512(t *testing.T) {
 	if !hasAVX512 || !cpu.X86.HasAVX2 {
-		t.Skip("needs AVX-512 and AVX2")
+		t.Skip("this CPU lacks AVX-512 or AVX2; run on one that has both")
 	}
 	m, err := profile.NewModel(profile.Generate(rand.New(rand.NewPCG(1, 2))), profile.DefaultModelConfig())
 	if err != nil {

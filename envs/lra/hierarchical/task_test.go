@@ -35,7 +35,7 @@ func TestContract(t *testing.T) {
 
 func TestContractOnData(t *testing.T) {
 	if testing.Short() {
-		t.Skip("TestContract checks the same on generated data")
+		t.Skip("TestContract checks the same on generated data; run without -short")
 	}
 	dir := lratest.Dir(t)
 	envcheck.Run(t, envstest.Spec(t, id), envcheck.Options{Steps: 200, Options: map[string]any{

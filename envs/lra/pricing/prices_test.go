@@ -85,7 +85,7 @@ func TestFinishLast(t *testing.T) {
 // program has a part of a node; and both do better where the actions reach their prices (scale).
 func TestRounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("programs of 560 containers")
+		t.Skip("programs of 560 containers; run without -short")
 	}
 	opts := map[string]any{"table": filepath.Join(lratest.Dir(t), "node_table_true_6435.csv"), "containers": 560}
 	mean := func(baseline string, scale float64) float64 {

@@ -23,7 +23,7 @@ func TestContract(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if testing.Short() && i > 0 {
-				t.Skip("a step takes sweeps over all states, a linear program, or branch and bound")
+				t.Skip("a step takes sweeps over all states, a linear program, or branch and bound; run without -short")
 			}
 			envcheck.Run(t, envstest.Spec(t, id), envcheck.Options{Options: tc.opts, Steps: 600})
 		})

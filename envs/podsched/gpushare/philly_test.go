@@ -117,7 +117,7 @@ func TestPhillyLongJob(t *testing.T) {
 // TestPhillyManyJobs: the bound is on a job, not on the log.
 func TestPhillyManyJobs(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a log of many megabytes")
+		t.Skip("a log of many megabytes; run without -short")
 	}
 	const job = `{"jobid": "a", "submitted_time": "2017-10-01 00:00:00", "attempts": [{"detail": [{"ip": "m", "gpus": ["gpu0"]}]}]},`
 	n := 2*maxJob/len(job) + 1

@@ -91,7 +91,7 @@ func TestEveryAlgorithm(t *testing.T) {
 		for _, engine := range []string{play.EngineFused, play.EngineGorgonia} {
 			t.Run(algo+" "+engine, func(t *testing.T) {
 				if testing.Short() && algo == "ppo_lstm" && engine == play.EngineGorgonia {
-					t.Skip("Gorgonia's LSTM takes a minute under the race detector")
+					t.Skip("Gorgonia's LSTM takes a minute under the race detector; run without -short")
 				}
 				args := []string{"train", "--algo", algo, "--engine", engine, "--env", "classic/CartPole-v1", "-n", "1024",
 					"--params", "n_envs:2", "--eval-freq", "512", "--eval-episodes", "2", "-f", t.TempDir(), "--json"}

@@ -128,7 +128,7 @@ func generatedTable(t *testing.T) string {
 // prices that holds its own, is the best of dense batches.
 func TestLRALearnedBaselines(t *testing.T) {
 	if testing.Short() {
-		t.Skip("solves a linear program for each node")
+		t.Skip("solves a linear program for each node; run without -short")
 	}
 	var out bytes.Buffer
 	cmd := root()
@@ -152,7 +152,7 @@ func TestLRALearnedBaselines(t *testing.T) {
 // prices without learning; no method is above the bound.
 func TestLRALearned(t *testing.T) {
 	if testing.Short() {
-		t.Skip("solves a linear program for each node")
+		t.Skip("solves a linear program for each node; run without -short")
 	}
 	model := filepath.Join("..", "..", "..", "models", "pretrained", "k8s-LRAPricing-v0", "ppo.safetensors")
 	var out bytes.Buffer

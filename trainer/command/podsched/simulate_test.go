@@ -192,7 +192,7 @@ func simonConfig(t *testing.T, cluster, custom string) string {
 // allocated; of 10,866 pods 2,532 fail.
 func TestSimulateSimon(t *testing.T) {
 	if testing.Short() {
-		t.Skip("places 10,866 pods of YAML on 1,213 nodes")
+		t.Skip("places 10,866 pods of YAML on 1,213 nodes; run without -short")
 	}
 	dir := t.TempDir()
 	for _, list := range []string{"openb_node_list_gpu_node", "openb_pod_list_default"} {

@@ -15,7 +15,7 @@ import (
 // own log of FGD, default list, seed 42.
 func TestReproduceFGD(t *testing.T) {
 	if testing.Short() {
-		t.Skip("places the pods of whole lists")
+		t.Skip("places the pods of whole lists; run without -short")
 	}
 	if cli.DataFolder() == "" {
 		t.Skipf("no data: set %s to the folder that holds openb/ to enable this test", cli.DataVariable)
