@@ -16,6 +16,7 @@ import (
 type filler struct {
 	// policy chooses a child of a vertex of the tree, given observation and mask, and must not retain them.
 	policy func(obs []float32, mask []bool) (int, error)
+	begin  func() // tells a recurrent policy that an episode begins; may be nil
 
 	mu   sync.Mutex
 	of   *planner.Model // model of ep
@@ -62,6 +63,9 @@ func (f *filler) Fill(p *planner.Problem, x planner.Placement) error {
 func (f *filler) play(order []int) error {
 	f.tree.Reset()
 	f.ep.Load(order)
+	if f.begin != nil {
+		f.begin()
+	}
 	for f.ep.App() != world.NoApp {
 		f.ep.Observe(&f.tree, f.ep.Rows(), f.obs, f.mask)
 		child, err := f.policy(f.obs, f.mask)
