@@ -30,7 +30,7 @@ type Scorer interface {
 type Valuer interface {
 	Scorer
 
-	// Values writes the value of each row's observation to values.
+	// Values writes the value of each row's observation to values. The state of a recurrent policy does not change.
 	Values(b *envs.Batch, values []float32) error
 }
 

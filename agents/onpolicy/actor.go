@@ -357,7 +357,7 @@ func (g *greedy) Scores(b *envs.Batch, scores []float32) error {
 	}
 	g.memory.skipValue(true)
 	defer g.memory.skipValue(false)
-	out, err := g.forward(b)
+	out, err := g.memory.Step(g.normalized(b), b)
 	if err != nil {
 		return fmt.Errorf("%s: scores: %w", g.algo, err)
 	}
@@ -371,7 +371,7 @@ func (g *greedy) Scores(b *envs.Batch, scores []float32) error {
 // Values implements [agents.Valuer]. The values are those of normalized rewards if the learner
 // normalized them.
 func (g *greedy) Values(b *envs.Batch, values []float32) error {
-	out, err := g.forward(b)
+	out, err := g.memory.Look(g.normalized(b), b)
 	if err != nil {
 		return fmt.Errorf("%s: values: %w", g.algo, err)
 	}
@@ -381,9 +381,6 @@ func (g *greedy) Values(b *envs.Batch, values []float32) error {
 	}
 	return nil
 }
-
-// forward returns the network's outputs for the observations of b, normalized.
-func (g *greedy) forward(b *envs.Batch) ([]float32, error) { return g.memory.Step(g.normalized(b), b) }
 
 // normalized returns the observations of b as the network reads them.
 func (g *greedy) normalized(b *envs.Batch) []float32 {

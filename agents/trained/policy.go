@@ -164,7 +164,8 @@ func (p *Policy) HasValues() bool {
 }
 
 // Values writes the value of each row of obs, the discounted sum of rewards that the model expects, in units of its
-// training: see norm_reward. It returns an error unless HasValues.
+// training: see norm_reward. It is not a step: the state of a recurrent policy does not change. It returns an error
+// unless HasValues.
 func (p *Policy) Values(obs []float32, values []float32) error {
 	v, ok := p.policy.(agents.Valuer)
 	if !ok {

@@ -170,6 +170,23 @@ func TestBeginForgets(t *testing.T) {
 	}
 }
 
+// TestValuesAreNoStep: a policy whose states are valued before each step acts as one whose are not.
+func TestValuesAreNoStep(t *testing.T) {
+	path := filepath.Join(pretrained, "classic-CartPole-v1", "ppo_lstm.safetensors")
+	p, plain := open(t, path), open(t, path)
+	rng := rand.New(rand.NewPCG(3, 4))
+	values, got, want := make([]float32, 1), make([]float32, 2), make([]float32, 2)
+	for step := range 5 {
+		obs, _ := inputs(p, 1, rng)
+		if err := errors.Join(p.Values(obs, values), p.Scores(obs, got), plain.Scores(obs, want)); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("step %d: scores %v after Values, want %v", step, got, want)
+		}
+	}
+}
+
 // softmax returns the probabilities of logits, by their definition.
 func softmax(logits []float32, mask []bool) []float32 {
 	sum, p := 0.0, make([]float32, len(logits))
