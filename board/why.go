@@ -142,8 +142,12 @@ func (s *Server) choice(ctx context.Context, ep *episode, name string) Choice {
 	return c
 }
 
-// ScoresOf returns the scores of n actions at the first row of b, or nil if p has no scores, like baselines.
+// ScoresOf returns the scores of n actions at the first row of b, or nil if p has no scores, like baselines. A recurrent
+// policy answers as if the episode began at b, whatever it has seen before.
 func ScoresOf(p agents.Policy, b *envs.Batch, n int) *Scores {
+	first := *b
+	first.EpisodeLength = make([]int64, len(b.EpisodeLength))
+	b = &first
 	scorer, ok := p.(agents.Scorer)
 	raw := make([]float32, n)
 	if !ok || scorer.Scores(b, raw) != nil {
