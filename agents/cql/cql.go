@@ -91,6 +91,9 @@ func (l *Learner) Record(t replay.Transitions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := t.CheckNext(Algo, len(l.prob)); err != nil {
+		return 0, err
+	}
 	l.data = d
 	return d.Len(), nil
 }

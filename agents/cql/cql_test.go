@@ -224,12 +224,43 @@ func TestRefuses(t *testing.T) {
 		"masked out":         func(r *replay.Transitions) { r.Mask[2], r.Mask[3], r.Action[1] = false, true, 0 },
 		"reward":             func(r *replay.Transitions) { r.Reward[1] = math.NaN() },
 		"observation is NaN": func(r *replay.Transitions) { r.Obs[0] = float32(math.NaN()) },
+		"next mask permits":  func(r *replay.Transitions) { r.Terminated[1], r.NextMask = false, make([]bool, 6) },
 	} {
 		r := agentstest.Recorded(env.Obs, env.Act, 3, 1)
 		change(&r)
 		if _, err := l.Record(r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Record: %v, want an error with %q", err, want)
 		}
+	}
+}
+
+// TestTerminalMask: a terminal state need not permit an action, and another mask there makes no difference.
+func TestTerminalMask(t *testing.T) {
+	cfg := Defaults()
+	cfg.NetArch, cfg.TotalTimesteps = []int{4}, 3
+	var losses []float64
+	for _, permitted := range []bool{true, false} {
+		l, err := newLearner(t, cfg, agentstest.Env(2, 1), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := replay.Transitions{
+			Obs: []float32{0, 1}, NextObs: []float32{1, 2}, Action: []float32{1, 0}, Reward: []float64{1, 2},
+			Terminated: []bool{false, true}, Truncated: []bool{false, false}, NextMask: []bool{true, false, permitted, permitted},
+		}
+		if _, err := l.Record(r); err != nil {
+			t.Fatal(err)
+		}
+		for range cfg.TotalTimesteps {
+			m, err := l.Update()
+			if err != nil {
+				t.Fatal(err)
+			}
+			losses = append(losses, m["train/loss"])
+		}
+	}
+	if !slices.Equal(losses[:3], losses[3:]) {
+		t.Errorf("losses %v with a mask that permits all actions, and %v with one that permits none", losses[:3], losses[3:])
 	}
 }
 

@@ -17,6 +17,9 @@ func (l *Learner) Record(t replay.Transitions) (int, error) {
 	if err := t.Check(Algo, size, actions); err != nil {
 		return 0, err
 	}
+	if err := t.CheckNext(Algo, actions); err != nil {
+		return 0, err
+	}
 	if err := agents.CheckRewards(Algo, t.Reward, 0); err != nil {
 		return 0, fmt.Errorf("recorded transitions: %w", err)
 	}

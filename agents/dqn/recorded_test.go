@@ -97,6 +97,7 @@ func TestRecordRefuses(t *testing.T) {
 		"masks":      {func(r *replay.Transitions) { r.Mask = make([]bool, 3) }, "3 recorded masks"},
 		"action":     {func(r *replay.Transitions) { r.Action[2] = 2 }, "transition 2: action 2 not in Discrete(2)"},
 		"masked out": {func(r *replay.Transitions) { r.Mask = slices.Repeat([]bool{true, false}, 7) }, "transition 1: action 1 is masked out"},
+		"next mask":  {func(r *replay.Transitions) { r.NextMask = slices.Repeat([]bool{true, false}, 7); r.NextMask[8] = false }, "transition 4: the next mask permits no action"},
 		"not finite": {func(r *replay.Transitions) { r.Obs[3] /= float32(0 * r.Obs[0]) }, "transition 3: the observation is"},
 		"reward":     {func(r *replay.Transitions) { r.Reward[4] /= 0 * r.Reward[0] }, "reward"},
 		"too many":   {func(r *replay.Transitions) { *r = repeated(*r, 20) }, "at most buffer_size, 100"},

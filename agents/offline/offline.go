@@ -50,7 +50,7 @@ type Batch struct {
 	Action         []float32
 	Reward         []float64
 	Terminated     []bool
-	Mask, NextMask []bool // all true where the data have no masks
+	Mask, NextMask []bool // all true where the data have no masks; NextMask also after a terminal state, which may permit none
 }
 
 // NewBatch returns memory for n transitions.
@@ -71,6 +71,10 @@ func (d *Data) Sample(rng *rand.Rand, b *Batch) {
 		copy(b.Action[i*d.act:(i+1)*d.act], d.Action[k*d.act:])
 		b.Reward[i], b.Terminated[i] = d.Reward[k], d.Terminated[k]
 		replay.CopyMask(b.Mask[i*d.mask:(i+1)*d.mask], d.Mask, k)
-		replay.CopyMask(b.NextMask[i*d.mask:(i+1)*d.mask], d.NextMask, k)
+		next := d.NextMask
+		if d.Terminated[k] {
+			next = nil
+		}
+		replay.CopyMask(b.NextMask[i*d.mask:(i+1)*d.mask], next, k)
 	}
 }

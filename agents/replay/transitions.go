@@ -1,6 +1,9 @@
 package replay
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Transitions are recorded steps in their order, one episode after another. Arrays have a row for
 // each step.
@@ -48,6 +51,20 @@ func (t Transitions) Check(algo string, size, actions int) error {
 			if x-x != 0 {
 				return fmt.Errorf("%s: recorded transition %d: the observation is %v at index %d", algo, i/size, x, i%size)
 			}
+		}
+	}
+	return nil
+}
+
+// CheckNext returns an error for the first transition whose next observation a learner of algo values, but whose next
+// mask permits none of the actions in Discrete(actions). After a terminal state nothing is valued.
+func (t Transitions) CheckNext(algo string, actions int) error {
+	if t.NextMask == nil {
+		return nil
+	}
+	for i, ended := range t.Terminated {
+		if !ended && !slices.Contains(t.NextMask[i*actions:(i+1)*actions], true) {
+			return fmt.Errorf("%s: recorded transition %d: the next mask permits no action, want one, as the episode has not terminated", algo, i)
 		}
 	}
 	return nil
