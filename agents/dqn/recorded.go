@@ -27,6 +27,11 @@ func (l *Learner) Record(t replay.Transitions) (int, error) {
 	if steps == 0 || t.Len() > l.cfg.BufferSize {
 		return 0, fmt.Errorf("dqn: %d recorded transitions, want at least n_envs, %d, and at most buffer_size, %d", t.Len(), n, l.cfg.BufferSize)
 	}
+	for i := range n {
+		if need, room := t.Slots(i*steps, (i+1)*steps, size), l.buf.Room(); need > room {
+			return 0, fmt.Errorf("dqn: %d recorded transitions for each environment take the room of %d, since truncated ones count twice, want at most buffer_size / n_envs, %d", steps, need, room)
+		}
+	}
 	next := &envs.Batch{
 		Obs: make([]float32, n*size), FinalObs: make([]float32, n*size), Mask: make([]bool, n*actions), FinalMask: make([]bool, n*actions),
 		Reward: make([]float64, n), Terminated: make([]bool, n), Truncated: make([]bool, n),

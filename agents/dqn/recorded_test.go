@@ -100,6 +100,7 @@ func TestRecordRefuses(t *testing.T) {
 		"next mask":  {func(r *replay.Transitions) { r.NextMask = slices.Repeat([]bool{true, false}, 7); r.NextMask[8] = false }, "transition 4: the next mask permits no action"},
 		"not finite": {func(r *replay.Transitions) { r.Obs[3] /= float32(0 * r.Obs[0]) }, "transition 3: the observation is"},
 		"reward":     {func(r *replay.Transitions) { r.Reward[4] /= 0 * r.Reward[0] }, "reward"},
+		"cut off":    {func(r *replay.Transitions) { *r = cutOff(*r, 100) }, "50 recorded transitions for each environment take the room of 100"},
 		"too many":   {func(r *replay.Transitions) { *r = repeated(*r, 20) }, "at most buffer_size, 100"},
 	} {
 		r := recorded()
@@ -111,6 +112,23 @@ func TestRecordRefuses(t *testing.T) {
 		if l.buf.Len() != 0 {
 			t.Errorf("%s: %d transitions in the buffer", name, l.buf.Len())
 		}
+	}
+}
+
+// cutOff returns n transitions that begin as r, each the last of an episode that is cut off.
+func cutOff(r replay.Transitions, n int) replay.Transitions {
+	r = repeated(r, n)
+	r.Obs, r.NextObs, r.Action, r.Reward, r.Terminated = r.Obs[:n], r.NextObs[:n], r.Action[:n], r.Reward[:n], make([]bool, n)
+	r.Truncated = slices.Repeat([]bool{true}, n)
+	return r
+}
+
+// TestRecordFillsTheBuffer: what takes all the room is kept.
+func TestRecordFillsTheBuffer(t *testing.T) {
+	l := stubLearner(t, small(), 2, 2, agentstest.NewStub(2, prefersSecond), agentstest.NewStub(2, prefersSecond))
+	n, err := l.Record(cutOff(recorded(), 50)) // of room for 100
+	if err != nil || n != 50 || l.buf.Len() != 50 {
+		t.Errorf("Record = %d, %v, with %d transitions in the buffer, want 50", n, err, l.buf.Len())
 	}
 }
 

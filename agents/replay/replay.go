@@ -98,6 +98,9 @@ func (b *Buffer) Empty() *Buffer { return New(b.cfg) }
 // Bytes returns the memory that the buffer takes.
 func (b *Buffer) Bytes() int64 { return b.cfg.Bytes() }
 
+// Room returns how many transitions of one environment fit; a truncated one counts twice.
+func (b *Buffer) Room() int { return b.ring - 1 }
+
 // Len returns the number of transitions that can be sampled.
 func (b *Buffer) Len() int { return b.transitions }
 

@@ -18,6 +18,20 @@ type Transitions struct {
 // Len returns the number of transitions.
 func (t Transitions) Len() int { return len(t.Reward) }
 
+// Slots returns the part of the room of an environment's [Buffer] that the transitions from to to-1 take. Those that are
+// truncated, or not followed by the next one's observation, count twice. An observation has size numbers.
+func (t Transitions) Slots(from, to, size int) int {
+	n := to - from
+	for k := from; k < to; k++ {
+		next := t.NextObs[k*size : (k+1)*size]
+		cut := t.Truncated[k] || k+1 < to && !slices.Equal(next, t.Obs[(k+1)*size:(k+2)*size])
+		if cut && !t.Terminated[k] {
+			n++
+		}
+	}
+	return n
+}
+
 // CopyMask sets dst to row k of masks or, without masks, to true.
 func CopyMask(dst, masks []bool, k int) {
 	for a := range dst {
