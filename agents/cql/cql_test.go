@@ -266,7 +266,9 @@ func TestTerminalMask(t *testing.T) {
 
 // TestGreedyIsMasked: a masked action is not chosen, however high its value.
 func TestGreedyIsMasked(t *testing.T) {
-	p, err := NewPolicy(agentstest.NewStub(3, func([]float32, float32) []float32 { return []float32{1, 9, 3} }), models.File{Meta: models.Checkpoint{Spec: models.Spec{Heads: []models.Head{{Size: 3}}}}})
+	p, err := NewPolicy(agentstest.NewStub(3, func([]float32, float32) []float32 { return []float32{1, 9, 3} }), models.File{Meta: models.Checkpoint{
+		ActionSpace: `{"kind":"discrete","dtype":"int64","n":[3]}`, Spec: models.Spec{Heads: []models.Head{{Size: 3}}},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (l *Learner) Load(r io.Reader) error {
 func (l *Learner) Greedy() agents.Policy { return qlearning.NewGreedy(Algo, l.nets.Online, l.spec) }
 
 // NewPolicy returns the greedy policy of a checkpoint of this package, whose parameters net holds.
-// Its error is always nil.
+// The error wraps [models.ErrMismatch].
 func NewPolicy(net models.Network, f models.File) (agents.Policy, error) {
-	return qlearning.NewGreedy(Algo, net, f.Meta.Spec), nil
+	return qlearning.NewPolicy(Algo, net, f)
 }

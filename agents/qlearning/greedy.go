@@ -1,12 +1,14 @@
 package qlearning
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/categorical"
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -73,6 +75,24 @@ var _ agents.Scorer = (*Greedy)(nil)
 func NewGreedy(algo string, net models.Network, spec models.Spec) *Greedy {
 	h := NewHead(spec)
 	return &Greedy{algo, net, h, make([]float32, h.Actions)}
+}
+
+// NewPolicy returns the greedy policy of a checkpoint of the learner algo, whose parameters net holds. The error wraps
+// [models.ErrMismatch] if the actions are not Discrete, with a value for each.
+func NewPolicy(algo string, net models.Network, f models.File) (agents.Policy, error) {
+	g := NewGreedy(algo, net, f.Meta.Spec)
+	var d space.Description
+	if err := json.Unmarshal([]byte(f.Meta.ActionSpace), &d); err != nil {
+		return nil, fmt.Errorf("%s: %w: action space: %w", algo, models.ErrMismatch, err)
+	}
+	act, err := space.FromDescription(d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", algo, models.ErrMismatch, err)
+	}
+	if a, ok := act.(space.Discrete); !ok || a.N != g.head.Actions {
+		return nil, fmt.Errorf("%s: %w: %d action values for actions in %v", algo, models.ErrMismatch, g.head.Actions, act)
+	}
+	return g, nil
 }
 
 // Act implements [agents.Policy].

@@ -1,6 +1,7 @@
 package qlearning
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -42,5 +43,23 @@ func TestDuelingValues(t *testing.T) {
 	got := NewHead(spec).Values(q, []float32{0, 0, 0, 0, 1, 2, 6, 10}, 1)
 	if diff := cmp.Diff([]float32{8, 9, 13}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestNewPolicyRefuses: a damaged checkpoint, whose action space does not fit its network.
+func TestNewPolicyRefuses(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`{"kind":"discrete","dtype":"int64","n":[3]}`:                       true,
+		`{"kind":"discrete","dtype":"int64","n":[2]}`:                       false,
+		`{"kind":"multi_discrete","dtype":"int64","n":[1,2]}`:               false,
+		`{"kind":"box","shape":[3],"dtype":"float32","low":[0],"high":[1]}`: false,
+		`{"kind":"discrete","dtype":"int64","n":[0]}`:                       false,
+		`discrete`: false,
+		``:         false,
+	} {
+		f := models.File{Meta: models.Checkpoint{ActionSpace: text, Spec: models.Spec{Heads: []models.Head{{Size: 3}}}}}
+		if _, err := NewPolicy("test", nil, f); errors.Is(err, models.ErrMismatch) == ok {
+			t.Errorf("action space %s: %v", text, err)
+		}
 	}
 }
