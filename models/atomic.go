@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // WriteFileAtomic replaces the contents of the file at path by the output of write, or keeps the
@@ -56,9 +57,14 @@ func MkdirAll(dir string) error {
 // SweepTemporary removes the temporary files of WriteFileAtomic from a folder, which remain when a process is killed.
 // No other process may write there meanwhile.
 func SweepTemporary(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, ".*.tmp"))
-	for _, path := range left {
-		err = errors.Join(err, os.Remove(path))
+	entries, err := os.ReadDir(dir) // not Glob, for which the folder's name may be a pattern
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if name := e.Name(); strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp") {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
+		}
 	}
 	return err
 }
