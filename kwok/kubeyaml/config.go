@@ -47,9 +47,8 @@ type known struct {
 	does    points // extension points where the plugin acts
 	needs   points // extension points that it needs if it is enabled at score
 	why     string
-	weight  int32 // default weight; 0 is not a default plugin at score
-	policy  bool  // one of gpushare.PolicyNames
-	ignored bool  // has no effect here
+	policy  bool // one of gpushare.PolicyNames
+	ignored bool // has no effect here
 
 	as       string             // name of the plugin in package gpushare, if it differs
 	strategy *gpushare.Strategy // of NodeResourcesFit, for a plugin that has become one of its strategies
@@ -63,17 +62,14 @@ var plugins = knownPlugins()
 
 func knownPlugins() map[string]known {
 	all := map[string]known{
-		"NodeResourcesFit":                {does: filter | preScore | score, weight: kubescore.NodeResourcesFitWeight},
-		"NodeResourcesBalancedAllocation": {does: preScore | score, weight: kubescore.BalancedAllocationWeight},
-		"ImageLocality":                   {does: score, weight: kubescore.ImageLocalityWeight},
-		"TaintToleration": {does: filter | preScore | score, needs: preScore, why: "its preScore reads the pod's tolerations",
-			weight: kubescore.TaintTolerationWeight},
-		"NodeAffinity": {does: filter | preScore | score, needs: preScore, why: "its preScore reads the pod's preferred terms",
-			weight: kubescore.NodeAffinityWeight},
-		"PodTopologySpread": {does: filter | preScore | score, needs: preScore, why: "its preScore counts the pods of each domain",
-			weight: kubescore.PodTopologySpreadWeight},
-		"InterPodAffinity": {does: filter | preScore | score, needs: preScore, weight: kubescore.InterPodAffinityWeight, ignored: true},
-		gpuShare:           {does: filter | reserve},
+		"NodeResourcesFit":                {does: filter | preScore | score},
+		"NodeResourcesBalancedAllocation": {does: preScore | score},
+		"ImageLocality":                   {does: score},
+		"TaintToleration":                 {does: filter | preScore | score, needs: preScore, why: "its preScore reads the pod's tolerations"},
+		"NodeAffinity":                    {does: filter | preScore | score, needs: preScore, why: "its preScore reads the pod's preferred terms"},
+		"PodTopologySpread":               {does: filter | preScore | score, needs: preScore, why: "its preScore counts the pods of each domain"},
+		"InterPodAffinity":                {does: filter | preScore | score, needs: preScore, ignored: true},
+		gpuShare:                          {does: filter | reserve},
 	}
 	for _, name := range []string{
 		"SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "NodePorts", "VolumeRestrictions", "NodeVolumeLimits",
@@ -185,14 +181,17 @@ func (s *profileState) enable(name string, at points, weight *int32) error {
 	i := slices.IndexFunc(*s, func(e enabled) bool { return e.name == name })
 	if i < 0 {
 		i = len(*s)
-		*s = append(*s, enabled{name: name, weight: cmp.Or(k.weight, 1)})
+		*s = append(*s, enabled{name: name, weight: 1})
 	}
 	(*s)[i].at |= at & k.does
-	if weight != nil && *weight != 0 {
-		if *weight < 0 {
-			return fmt.Errorf("plugin %s has weight %d, want more than 0", name, *weight)
+	if weight != nil && *weight < 0 {
+		return fmt.Errorf("plugin %s has weight %d, want more than 0", name, *weight)
+	}
+	if at&score != 0 { // without a weight it is 1, also of a default plugin, as in kube-scheduler
+		(*s)[i].weight = 1
+		if weight != nil {
+			(*s)[i].weight = cmp.Or(*weight, 1)
 		}
-		(*s)[i].weight = *weight
 	}
 	return nil
 }

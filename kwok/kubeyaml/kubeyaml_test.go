@@ -130,6 +130,42 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
+// TestWeights: a default plugin that a configuration enables without a weight has the weight 1, as in kube-scheduler
+// (getValidScoreWeights of k8s.io/kubernetes/pkg/scheduler/framework/runtime), not its default one. A weight at score
+// takes precedence over one at multiPoint, and other extension points change none.
+func TestWeights(t *testing.T) {
+	for _, tc := range []struct {
+		plugins string
+		want    int64 // weight of TaintToleration, whose default is 3
+	}{
+		{`{}`, 3},
+		{`{score: {disabled: [{name: "*"}], enabled: [{name: TaintToleration}]}}`, 1},
+		{`{score: {enabled: [{name: TaintToleration}]}}`, 1},
+		{`{multiPoint: {enabled: [{name: TaintToleration}]}}`, 1},
+		{`{multiPoint: {disabled: [{name: "*"}], enabled: [{name: TaintToleration, weight: 0}]}}`, 1},
+		{`{multiPoint: {enabled: [{name: TaintToleration, weight: 5}]}}`, 5},
+		{`{multiPoint: {enabled: [{name: TaintToleration, weight: 5}]}, score: {enabled: [{name: TaintToleration, weight: 7}]}}`, 7},
+		{`{multiPoint: {enabled: [{name: TaintToleration, weight: 5}]}, score: {enabled: [{name: TaintToleration}]}}`, 1},
+		{`{preScore: {disabled: [{name: "*"}], enabled: [{name: TaintToleration}, {name: NodeAffinity}, {name: PodTopologySpread}]}}`, 3},
+		{`{filter: {enabled: [{name: TaintToleration, weight: 9}]}}`, 3},
+	} {
+		c, err := parseConfig([]byte(profile(tc.plugins)))
+		if err != nil {
+			t.Errorf("%s: %v", tc.plugins, err)
+			continue
+		}
+		got := int64(0)
+		for _, p := range c.schedulers["default-scheduler"].profile.Plugins {
+			if p.Name == "TaintToleration" {
+				got = p.Weight
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: TaintToleration has the weight %d, want %d", tc.plugins, got, tc.want)
+		}
+	}
+}
+
 const twoNodes = `
 kind: NodeList
 items:

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
-	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
 )
 
 // Names of Alibaba's open-simulator (Simon), and of FGD's simulator, which derives from it.
@@ -55,7 +54,7 @@ func addSimon(all map[string]known) {
 	for _, name := range simonDisabled {
 		all[name] = known{refused: true}
 	}
-	all["NodeResourcesLeastAllocated"] = known{does: score, weight: kubescore.NodeResourcesFitWeight, as: "NodeResourcesFit",
+	all["NodeResourcesLeastAllocated"] = known{does: score, as: "NodeResourcesFit",
 		strategy: &gpushare.Strategy{Type: "LeastAllocated", CPUWeight: 1, MemoryWeight: 1}}
 	for _, name := range []string{"NodePreferAvoidPods", "EBSLimits", "GCEPDLimits", "AzureDiskLimits"} {
 		all[name] = known{does: filter, ignored: true}
