@@ -247,6 +247,9 @@ func (s *Server) sendTo(ctx context.Context, name string, t Target) error {
 		p.failures = 0
 		return nil
 	}
+	if ctx.Err() != nil && !errors.Is(err, errGone) {
+		return err // the caller gave up; the pod did not fail
+	}
 	if p.failures++; (errors.Is(err, errGone) || p.failures >= maxFailures) && s.pods[name] == p {
 		delete(s.pods, name)
 	}

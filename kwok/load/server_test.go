@@ -158,6 +158,23 @@ func TestSlowPod(t *testing.T) {
 	}
 }
 
+// TestCancelledSteps: a client that gives up on its steps does not make the server drop pods, which reply to the next.
+func TestCancelledSteps(t *testing.T) {
+	s, u := serve(t, Config{}, map[string][]Target{All: {{1, 1}, {2, 2}}})
+	p := newFakePod(t)
+	ask(t, "GET", u+"/metrics/a/?port="+p.port(), "", "")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range maxFailures {
+		if st := s.Step(cancelled, 1); st.Pods["a"].Error == "" {
+			t.Errorf("a cancelled step reports %+v, want an error", st.Pods["a"])
+		}
+	}
+	if st := s.Step(t.Context(), 1); len(st.Pods) != 1 || st.Pods["a"].Error != "" {
+		t.Errorf("the step after %d cancelled ones reports %+v, want pod a without an error", maxFailures, st.Pods)
+	}
+}
+
 func TestByName(t *testing.T) {
 	p := newFakePod(t)
 	_, u := serve(t, Config{PodURL: p.URL + "/{hostname}"}, map[string][]Target{All: {{7, 9}}})
