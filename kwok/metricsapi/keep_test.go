@@ -25,7 +25,8 @@ import (
 type registry struct {
 	registered, applied atomic.Int32
 	port                atomic.Int64
-	refuses             atomic.Bool // as an API server refuses a user without a role
+	refuses             atomic.Bool  // as an API server refuses a user without a role
+	busy                atomic.Int32 // number of requests to answer by 503
 }
 
 // ServeHTTP implements [http.Handler].
@@ -37,6 +38,9 @@ func (g *registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	object := unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Any", "metadata": map[string]any{"name": "any"}}}
 	switch {
+	case g.busy.Add(-1) >= 0:
+		status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+		return
 	case g.refuses.Load():
 		status(http.StatusForbidden, metav1.StatusReasonForbidden)
 		return
@@ -76,12 +80,14 @@ func TestKeep(t *testing.T) {
 		if port := api.port.Load(); port != 4443 {
 			t.Errorf("the registration names port %d, want our own", port)
 		}
+		api.busy.Store(1) // the API server, or what is in front of it, has a short break
 		api.registered.Store(0)
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("Keep whose context has ended: %v", err)
 	}
+	api.busy.Store(0)
 	api.refuses.Store(true)
 	if err := s.Keep(t.Context()); !apierrors.IsForbidden(err) {
 		t.Errorf("Keep that is refused: %v, want the refusal", err)

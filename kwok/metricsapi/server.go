@@ -171,7 +171,8 @@ func (s *Server) Keep(ctx context.Context) error {
 // transient reports whether a retry may succeed after this error of the API server.
 func transient(err error) bool {
 	var status apierrors.APIStatus
-	return !errors.As(err, &status) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
+	return !errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
 }
 
 // bundle is our certificate's authority as API objects hold it: base64, JSON's form of bytes.
