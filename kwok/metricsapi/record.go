@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -81,6 +82,7 @@ type recorder struct {
 	client  kubernetes.Interface
 	out     io.Writer
 	known   map[string]bool // containers in earlier samples
+	owed    bool            // requests of known containers are still to be written
 	mute    bool            // pods cannot be listed, and Warn has been called
 }
 
@@ -101,7 +103,12 @@ func (r *recorder) sample(ctx context.Context) error {
 		return nil
 	}
 	if r.count(list) {
-		if err := r.requests(limited); err != nil && ctx.Err() == nil && !r.mute {
+		r.owed = true
+	}
+	if r.owed {
+		err := r.requests(limited)
+		r.owed = err != nil && !apierrors.IsForbidden(err) // a missing right stays missing; another failure may pass
+		if err != nil && ctx.Err() == nil && !r.mute {
 			r.mute = true
 			r.config.Warn(fmt.Errorf("what containers request is not recorded: %w", err))
 		}

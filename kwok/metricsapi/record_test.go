@@ -45,6 +45,7 @@ func read(t *testing.T, recorded []byte) []workload.Series {
 type metricsServer struct {
 	asked     int
 	forbidden bool // to list pods
+	busy      int  // number of lists of pods to answer by 503
 	grows     bool // the n-th list has the container cn
 	paths     []string
 }
@@ -62,6 +63,10 @@ func (s *metricsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			reply = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Message: "no pods for you", Code: 403}
 			break
+		}
+		if s.busy--; s.busy >= 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
 		}
 		reply = corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: []corev1.Pod{
 			{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "team"}, Spec: corev1.PodSpec{Containers: []corev1.Container{
@@ -132,6 +137,22 @@ func TestRecord(t *testing.T) {
 				t.Errorf("asked for %s, kept\n%s", s.paths[0], b.String())
 			}
 		})
+	}
+}
+
+// TestRecordRequestsLater: requests that cannot be read with the first sample are recorded with a later one, once.
+func TestRecordRequestsLater(t *testing.T) {
+	server := httptest.NewServer(&metricsServer{busy: 2})
+	defer server.Close()
+	var b bytes.Buffer
+	warned := 0
+	if _, err := metricsapi.Record(ctx, &b, metricsapi.RecordConfig{
+		REST: &rest.Config{Host: server.URL}, Interval: time.Millisecond, Samples: 4, Warn: func(error) { warned++ },
+	}); err != nil || warned != 1 {
+		t.Errorf("%v and %d warnings, want 1 warning", err, warned)
+	}
+	if got := read(t, b.Bytes())[0].Requests; got.MilliCPU != 500 || strings.Count(b.String(), `"PodList"`) != 1 {
+		t.Errorf("requests of %+v are recorded, want 500 millicores once:\n%s", got, b.String())
 	}
 }
 
