@@ -22,12 +22,13 @@ type process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	lines chan reply // closed after its last line
+	owed  int        // replies that have not come yet
 	last  *logTail
 }
 
 // startProcess starts a program and returns after the program's first line.
 func startProcess(ctx context.Context, path string, log io.Writer, args []string) (*process, error) {
-	p := &process{name: args[0], cmd: exec.Command(path, args...), lines: make(chan reply), last: &logTail{to: log}}
+	p := &process{name: args[0], cmd: exec.Command(path, args...), lines: make(chan reply), owed: 1, last: &logTail{to: log}}
 	p.cmd.Stderr = p.last
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -55,23 +56,29 @@ func startProcess(ctx context.Context, path string, log io.Writer, args []string
 	return p, err
 }
 
-// ask sends a line and returns the answer.
+// ask sends a line and returns the answer to it.
 func (p *process) ask(ctx context.Context) (reply, error) {
 	if _, err := io.WriteString(p.stdin, "\n"); err != nil {
 		return reply{}, fmt.Errorf("vpa: the %s has ended: %s", p.name, p.last)
 	}
+	p.owed++
 	return p.next(ctx)
 }
 
+// next returns the reply to the last line. It skips those that came after their callers had given up.
 func (p *process) next(ctx context.Context) (reply, error) {
-	select {
-	case r, ok := <-p.lines:
-		if !ok {
-			return reply{}, fmt.Errorf("vpa: the %s has ended: %s", p.name, p.last)
+	for {
+		select {
+		case r, ok := <-p.lines:
+			if !ok {
+				return reply{}, fmt.Errorf("vpa: the %s has ended: %s", p.name, p.last)
+			}
+			if p.owed--; p.owed == 0 {
+				return r, r.err(p.name)
+			}
+		case <-ctx.Done():
+			return reply{}, fmt.Errorf("vpa: the %s does not answer: %w", p.name, context.Cause(ctx))
 		}
-		return r, r.err(p.name)
-	case <-ctx.Done():
-		return reply{}, fmt.Errorf("vpa: the %s does not answer: %w", p.name, context.Cause(ctx))
 	}
 }
 
