@@ -73,8 +73,9 @@ func newPolicy(name string, make func(t *Task) (gpushare.Placer, error)) func(en
 					return err
 				}
 			}
-			if t.current < 0 {
-				return fmt.Errorf("gpu: %s: no pod is left", name)
+			if t.current < 0 { // no action matters
+				action[0] = 0
+				return nil
 			}
 			node, devices := policy.Choose(t.class(t.current))
 			if node < 0 {

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -78,8 +77,8 @@ func (t *Task) LeavePlan(p envs.Plan) { t.Plan(p.(cluster.Op).Node, p.(cluster.O
 // Apply implements [envs.Task]: action i binds the pod to node i; the action after the last node defers it. A pod that
 // does not fit its node is given up in time-free dynamics and keeps waiting in timed ones.
 func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (envs.Outcome, error) {
-	if t.current < 0 {
-		return envs.Outcome{}, fmt.Errorf("the episode has ended: no pod is left")
+	if t.current < 0 { // the episode began without a decision
+		return envs.Outcome{Terminated: true}, nil
 	}
 	pod, node := t.current, int32(action[0])
 	t.ops = t.ops[:0]

@@ -408,3 +408,25 @@ func TestSpotTrace(t *testing.T) {
 		t.Error("no first pod of 20 episodes requests an A10")
 	}
 }
+
+// TestNoDecision: the only pod wants two GPUs of the node's one, so an episode begins without a decision, and ends with its
+// first step, whatever the action.
+func TestNoDecision(t *testing.T) {
+	opts := map[string]any{
+		"nodes": write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-a,4000,8192,1,T4\n"), "num_nodes": 0,
+		"pods":     []any{write(t, "pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\np,1000,1024,2,1000,0,60\n")},
+		"load_end": 3.0, "num_pods": 1,
+	}
+	for _, dynamics := range []string{"time_free", "timed"} {
+		opts["dynamics"] = dynamics
+		v, _ := open(t, opts)
+		reset(t, v, 0)
+		b := step(t, v, 0)
+		if !b.Terminated[0] || b.Reward[0] != 0 || envstest.Column(t, v, b, "failed") != 1 {
+			t.Errorf("%s: terminated %v with reward %v and %v failed, want an end with one failed", dynamics, b.Terminated[0], b.Reward[0], envstest.Column(t, v, b, "failed"))
+		}
+		if b := envstest.Play(t, v, envstest.Policy(t, v, "FGD"), 1); b.EpisodeLength[0] != 1 {
+			t.Errorf("%s: FGD takes %d steps, want 1", dynamics, b.EpisodeLength[0])
+		}
+	}
+}
