@@ -112,8 +112,9 @@
 //
 // The episode terminates when no pod is left. In time-free dynamics pods stay for ever, and the
 // pods requested come to load_end (1.3) times the cluster's GPUs; one that fits no node when it
-// is offered is given up without a decision. In timed dynamics pods wait until they fit, and one
-// that would fit no node of the empty cluster is given up at its arrival.
+// is offered is given up without a decision. In timed dynamics pods wait until they fit. One
+// that would fit no node of the empty cluster is given up at its arrival, and one that no end of
+// another pod can help is given up at last: pods of a recording that lacks their end run for ever.
 //
 // # Options
 //

@@ -111,6 +111,33 @@ func TestRecordingRuns(t *testing.T) {
 	}
 }
 
+// stuckTrace has a node with a T4, of which p0 has a half for ever. p1 wants a whole one; p2, with a half, fits.
+const stuckTrace = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"node","node":{"name":"a","milli_cpu":8000,"memory_bytes":8589934592,"pods":10,"gpus":1,"milli_gpu":1000,"gpu_model":"T4"}}
+{"k":"template","template":{"milli_cpu":1000,"memory_bytes":1073741824,"gpus":1,"milli_gpu":500}}
+{"k":"template","template":{"milli_cpu":1000,"memory_bytes":1073741824,"gpus":1,"milli_gpu":1000}}
+{"k":"pod","name":"p0","ago":40000}
+{"k":"bind","ago":40000,"gpus":[0]}
+{"k":"run","ago":40000}
+{"k":"pod","t":1000,"name":"p1","tpl":1}
+{"k":"pod","t":1000,"name":"p2"}
+{"k":"end","t":10000}
+`
+
+// TestRecordingStuck: nothing ends, so that p1 is given up when p2 is placed.
+func TestRecordingStuck(t *testing.T) {
+	v, task := open(t, map[string]any{"trace": write(t, "stuck.jsonl", stuckTrace), "dynamics": "timed", "num_pods": 2})
+	reset(t, v, 0)
+	if s := v.Env(0).State(); s.Now != time.Second || task.current != 2 {
+		t.Fatalf("at %v pod %d is to place, want p2 at 1 s", s.Now, task.current)
+	}
+	b := step(t, v, 0)
+	if !b.Terminated[0] || envstest.Column(t, v, b, "placed") != 1 || envstest.Column(t, v, b, "failed") != 1 || envstest.Column(t, v, b, "waiting") != 0 {
+		t.Errorf("terminated %v with info %v, want an end with one placed, one failed and none waiting", b.Terminated[0], b.Info)
+	}
+	checkWorld(t, task, v.Env(0).State())
+}
+
 // TestRecordedOutlook: of five pods the last one, held out, wants no GPU. Version 1 knows nothing of it.
 func TestRecordedOutlook(t *testing.T) {
 	pod, last, _ := strings.Cut(handTrace, `{"k":"pod","t":5000,"name":"p1"}`)

@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -23,7 +24,8 @@ func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
 			return c.Apply(ctx, t.ops) // all pods are placed
 		}
 		if !ok {
-			t.pos = 0 // no pod runs, so each waiting pod fits: masked actions have left them
+			t.giveUp()
+			t.pos = 0 // masked actions have left the others
 			continue
 		}
 		if err := c.Apply(ctx, t.ops); err != nil {
@@ -34,6 +36,17 @@ func (t *Task) advanceTime(ctx context.Context, c cluster.Cluster) error {
 			return err
 		}
 	}
+}
+
+// giveUp gives up the waiting pods that fit no node, when no event follows: a pod of a recording may run for ever.
+func (t *Task) giveUp() {
+	t.queue = slices.DeleteFunc(t.queue, func(pod int32) bool {
+		if t.possible(t.class(pod)) {
+			return false
+		}
+		t.fail(pod)
+		return true
+	})
 }
 
 // nextEvent returns the time of the next arrival or departure.
