@@ -134,7 +134,7 @@ func (s *search) expand(ctx context.Context, depth int, ret float64) error {
 }
 
 // redundant reports whether a node of lower index is equivalent to this one, so that the search needs to try only one:
-// both are empty, of one size, and in one rack unless racks do not matter.
+// both are empty, alike, and in one rack unless racks do not matter.
 func (t *Task) redundant(s *cluster.State, node int) bool {
 	n := &s.Nodes[node]
 	if n.NumPods > 0 {
@@ -142,12 +142,21 @@ func (t *Task) redundant(s *cluster.State, node int) bool {
 	}
 	for i := range node {
 		m := &s.Nodes[i]
-		if m.NumPods == 0 && t.in.Nodes[i] == t.in.Nodes[node] &&
+		if m.NumPods == 0 && t.alike(i, node) &&
 			(t.opts.Objective == ObjectiveBalance || t.rackOf[i] == t.rackOf[node]) {
 			return true
 		}
 	}
 	return false
+}
+
+// alike reports whether two nodes have the same size and, in a recording, take the same pods.
+func (t *Task) alike(i, j int) bool {
+	if t.in.Nodes[i] != t.in.Nodes[j] || t.src.Recorded == nil {
+		return t.in.Nodes[i] == t.in.Nodes[j]
+	}
+	a, b := &t.src.Recorded.Nodes[i], &t.src.Recorded.Nodes[j]
+	return a.Pods == b.Pods && a.GPUs == b.GPUs && a.MilliGPU == b.MilliGPU && slices.Equal(a.SetLabels, b.SetLabels)
 }
 
 // copyInto copies the state of t to dst, a task with the same options.

@@ -2,6 +2,7 @@ package balance_test
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,49 @@ func TestRecordingPlayed(t *testing.T) {
 	b := envstest.Step(t, v, 0)
 	if !b.Terminated[0] || envstest.Column(t, v, b, "placed") != 3 || envstest.Column(t, v, b, "failed") != 0 {
 		t.Errorf("terminated %v, placed %v, failed %v, want an end with three placed", b.Terminated[0], envstest.Column(t, v, b, "placed"), envstest.Column(t, v, b, "failed"))
+	}
+}
+
+// unlikeNodes are two nodes of one size, to which the tests add a difference to b.
+const unlikeNodes = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"node","node":{"name":"a","milli_cpu":4000,"memory_bytes":8589934592,"pods":10}}
+{"k":"node","node":{"name":"b","milli_cpu":4000,"memory_bytes":8589934592,`
+
+// TestExactOfUnlikeNodes compares Exact with the best of all sequences of actions on a recording, whose nodes have one size but
+// take different pods.
+func TestExactOfUnlikeNodes(t *testing.T) {
+	for name, rest := range map[string]string{
+		"selector": `"pods":10,"labels":{"zone":"z2"}}}
+{"k":"template","template":{"owner":"Job/x","milli_cpu":1000,"memory_bytes":1073741824,"node_selector":{"zone":"z2"}}}
+`,
+		"pods": `"pods":1}}
+{"k":"template","template":{"owner":"Job/x","milli_cpu":3000,"memory_bytes":1073741824}}
+`,
+		"GPUs": `"pods":10,"gpus":1,"milli_gpu":1000,"gpu_model":"T4"}}
+{"k":"template","template":{"owner":"Job/x","milli_cpu":1000,"memory_bytes":1073741824,"gpus":1,"milli_gpu":500}}
+`,
+	} {
+		text := unlikeNodes + rest + `{"k":"template","template":{"owner":"Job/y","milli_cpu":1000,"memory_bytes":1073741824}}
+{"k":"pod","t":1000,"name":"p0"}
+{"k":"pod","t":1000,"tpl":1,"name":"p1"}
+{"k":"pod","t":1000,"tpl":1,"name":"p2"}
+{"k":"pod","t":1000,"tpl":1,"name":"p3"}
+{"k":"end","t":10000}
+`
+		t.Run(name, func(t *testing.T) {
+			v := open(t, 1, map[string]any{"trace": envstest.TempFile(t, "unlike.jsonl", text), "steps": 4})
+			best := math.Inf(-1)
+			for code := range 16 {
+				b := reset(t, v, 0)
+				for c := code; !b.Done(0); c /= 2 {
+					b = step(t, v, float32(c%2))
+				}
+				best = max(best, b.EpisodeReturn[0])
+			}
+			if got := envstest.Play(t, v, envstest.Policy(t, v, "Exact"), 0).EpisodeReturn[0]; math.Abs(got-best) > 1e-9 {
+				t.Errorf("Exact returns %v, want the optimum, %v", got, best)
+			}
+		})
 	}
 }
 
