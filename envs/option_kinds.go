@@ -12,36 +12,40 @@ func (o *Option) check(value any) error {
 	if value == nil { // keeps the default
 		return nil
 	}
-	v := reflect.ValueOf(value)
-	got, want := kind(v), o.Type
-	if want == "list" && got == "list" {
-		return o.checkElements(v)
+	v, want := reflect.ValueOf(value), reflect.TypeOf(o.Default)
+	if o.Type == "list" && kind(v) == "list" {
+		return o.checkElements(v, want.Elem())
 	}
-	switch {
-	case got == "int" && v.CanInt() && v.Int() < 0 && reflect.TypeOf(o.Default).Kind() == reflect.Uint64:
-		return fmt.Errorf("%w: option %q is %d, want at least 0", ErrInvalidOption, o.Name, v.Int())
-	case got == want, want == "float" && got == "int":
-	case want == "int" && got == "float":
-		if f := v.Float(); f != math.Trunc(f) || math.Abs(f) >= 1<<63 {
-			return fmt.Errorf("%w: option %q is %v, want a whole number", ErrInvalidOption, o.Name, f)
-		}
-	default:
-		return fmt.Errorf("%w: option %q is %s, want %s", ErrInvalidOption, o.Name, got, want)
-	}
-	return nil
+	return checkKind(fmt.Sprintf("option %q", o.Name), v, want)
 }
 
-// checkElements checks the elements of a list against those of the default.
-func (o *Option) checkElements(list reflect.Value) error {
-	want := optionType(reflect.TypeOf(o.Default).Elem())
+// checkElements checks the elements of a list, which are to be of type want.
+func (o *Option) checkElements(list reflect.Value, want reflect.Type) error {
 	for i := range list.Len() {
 		v := list.Index(i)
 		if v.Kind() == reflect.Interface {
 			v = v.Elem()
 		}
-		if got := kind(v); got != want && (want != "float" || got != "int") {
-			return fmt.Errorf("%w: element %d of option %q is %s, want %s", ErrInvalidOption, i, o.Name, got, want)
+		if err := checkKind(fmt.Sprintf("element %d of option %q", i, o.Name), v, want); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkKind rejects a value that the type cannot hold; what names it. Numbers from JSON are floats, whole ones too.
+func checkKind(what string, v reflect.Value, of reflect.Type) error {
+	got, want := kind(v), optionType(of)
+	switch {
+	case got == "int" && v.CanInt() && v.Int() < 0 && of.Kind() == reflect.Uint64:
+		return fmt.Errorf("%w: %s is %d, want at least 0", ErrInvalidOption, what, v.Int())
+	case got == want, want == "float" && got == "int":
+	case want == "int" && got == "float":
+		if f := v.Float(); f != math.Trunc(f) || math.Abs(f) >= 1<<63 {
+			return fmt.Errorf("%w: %s is %v, want a whole number", ErrInvalidOption, what, f)
+		}
+	default:
+		return fmt.Errorf("%w: %s is %s, want %s", ErrInvalidOption, what, got, want)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ type kinds struct {
 	On    bool      `opt:"on" doc:"a switch"`
 	Files []string  `opt:"files,file" doc:"files"`
 	Rates []float64 `opt:"rates" doc:"numbers"`
+	Sizes []int     `opt:"sizes" doc:"whole numbers"`
 	Table string    `opt:"table,file" words:"none" doc:"a file"`
 }
 
@@ -41,6 +42,7 @@ func TestOptionOfWrongKind(t *testing.T) {
 		{"files", "x", `option "files" is string, want list`},
 		{"files", []any{"a", int64(3)}, `element 1 of option "files" is int, want string`},
 		{"rates", []any{"a"}, `element 0 of option "rates" is string, want float`},
+		{"sizes", []any{1.0, 1.5}, `element 1 of option "sizes" is 1.5, want a whole number`},
 	} {
 		err := envs.DecodeOptions(map[string]any{tc.name: tc.value}, &kinds{})
 		if want := "envs: invalid option: " + tc.want; !errors.Is(err, envs.ErrInvalidOption) || err.Error() != want {
@@ -50,12 +52,12 @@ func TestOptionOfWrongKind(t *testing.T) {
 	var got kinds
 	all := map[string]any{
 		"steps": 3.0, "seed": uint8(7), "rate": int64(2), "name": "n", "on": true,
-		"files": []any{"a"}, "rates": []any{int64(1), 0.5}, "table": nil,
+		"files": []any{"a"}, "rates": []any{int64(1), 0.5}, "sizes": []any{2.0, uint8(3)}, "table": nil,
 	}
 	if err := envs.DecodeOptions(all, &got); err != nil {
 		t.Fatal(err)
 	}
-	want := kinds{Steps: 3, Seed: 7, Rate: 2, Name: "n", On: true, Files: []string{"a"}, Rates: []float64{1, 0.5}}
+	want := kinds{Steps: 3, Seed: 7, Rate: 2, Name: "n", On: true, Files: []string{"a"}, Rates: []float64{1, 0.5}, Sizes: []int{2, 3}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("DecodeOptions (-want +got):\n%s", diff)
 	}
