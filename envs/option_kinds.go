@@ -39,6 +39,8 @@ func checkKind(what string, v reflect.Value, of reflect.Type) error {
 	switch {
 	case got == "int" && v.CanInt() && v.Int() < 0 && of.Kind() == reflect.Uint64:
 		return fmt.Errorf("%w: %s is %d, want at least 0", ErrInvalidOption, what, v.Int())
+	case got == "int" && want == "int" && v.CanUint() && v.Uint() > math.MaxInt64 && of.Kind() != reflect.Uint64:
+		return fmt.Errorf("%w: %s is %d, want at most %d", ErrInvalidOption, what, v.Uint(), math.MaxInt64)
 	case got == want, want == "float" && got == "int":
 	case want == "int" && got == "float":
 		if f := v.Float(); f != math.Trunc(f) || math.Abs(f) >= 1<<63 {

@@ -2,6 +2,7 @@ package envs_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -35,6 +36,7 @@ func TestOptionOfWrongKind(t *testing.T) {
 		{"steps", []byte("x"), `option "steps" is bytes, want int`},
 		{"steps", true, `option "steps" is bool, want int`},
 		{"steps", 1e300, `option "steps" is 1e+300, want a whole number`},
+		{"steps", uint64(math.MaxUint64), `option "steps" is 18446744073709551615, want at most 9223372036854775807`},
 		{"seed", int64(-1), `option "seed" is -1, want at least 0`},
 		{"rate", "x", `option "rate" is string, want float`},
 		{"name", int64(3), `option "name" is int, want string`},
@@ -42,6 +44,7 @@ func TestOptionOfWrongKind(t *testing.T) {
 		{"files", "x", `option "files" is string, want list`},
 		{"files", []any{"a", int64(3)}, `element 1 of option "files" is int, want string`},
 		{"rates", []any{"a"}, `element 0 of option "rates" is string, want float`},
+		{"sizes", []any{uint64(1 << 63)}, `element 0 of option "sizes" is 9223372036854775808, want at most 9223372036854775807`},
 		{"sizes", []any{1.0, 1.5}, `element 1 of option "sizes" is 1.5, want a whole number`},
 	} {
 		err := envs.DecodeOptions(map[string]any{tc.name: tc.value}, &kinds{})
