@@ -19,5 +19,5 @@ func (in *Stream) hint(i int, lifetime time.Duration) time.Duration {
 	var src rand.PCG
 	src.Seed(in.Seed^hintStream, uint64(i))
 	u := float64(src.Uint64()>>11) / (1 << 53)
-	return max(1, time.Duration(float64(lifetime)*math.Pow(in.config.HintError, 2*u-1)))
+	return duration(float64(lifetime) * math.Pow(in.config.HintError, 2*u-1))
 }

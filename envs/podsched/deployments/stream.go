@@ -143,7 +143,7 @@ func (in *Stream) drawDeployment() {
 	for i := range d.Replicas {
 		p := Pod{Requests: d.Requests, Usage: d.Requests, Extra: Extra(d.Requests), Index: in.next, Replica: int32(i), Replicas: int32(d.Replicas)}
 		if o.Lifetime > 0 {
-			p.Lifetime = max(1, time.Duration(o.Lifetime*in.rng.ExpFloat64()*float64(time.Second)))
+			p.Lifetime = duration(o.Lifetime * in.rng.ExpFloat64() * float64(time.Second))
 			p.Hint = in.hint(len(in.pods), p.Lifetime)
 		}
 		if o.UsageMin < 1 {
@@ -152,6 +152,11 @@ func (in *Stream) drawDeployment() {
 		in.pods = append(in.pods, p)
 	}
 	in.next++
+}
+
+// duration returns nanoseconds as a duration that a pod can have and that is not 0, which is for ever.
+func duration(nanos float64) time.Duration {
+	return max(1, time.Duration(min(nanos, float64(cluster.MaxTime))))
 }
 
 func (in *Stream) drawRequests() cluster.Resources {
