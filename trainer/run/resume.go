@@ -258,16 +258,29 @@ func asJSON(v any) string {
 	return string(text)
 }
 
-// newestCheckpoint returns the last model in the folder of a training, or else the checkpoint with the most
-// timesteps, or "" if there is none.
+// newestCheckpoint returns the last model in the folder of a training, or the checkpoint with the most timesteps if
+// there is no last model or it has fewer, or "" if there is neither.
 func newestCheckpoint(folder, env string) (string, error) {
+	found, err := checkpointsAfter(folder, -1)
+	if err != nil {
+		return "", err
+	}
 	final := filepath.Join(folder, EnvName(env)+models.Ext)
 	if _, err := os.Stat(final); err == nil {
-		return final, nil
+		if len(found) == 0 {
+			return final, nil
+		}
+		f, err := models.ReadFile(final)
+		if err != nil {
+			return final, nil // who resumes from it reports the error
+		}
+		// A complete training that was resumed for longer has later checkpoints until its new end.
+		if found, err = checkpointsAfter(folder, int(f.Meta.Timesteps)); err != nil || len(found) == 0 {
+			return final, err
+		}
 	}
-	found, err := checkpointsAfter(folder, -1)
-	if err != nil || len(found) == 0 {
-		return "", err
+	if len(found) == 0 {
+		return "", nil
 	}
 	return found[len(found)-1], nil
 }

@@ -219,3 +219,28 @@ func TestResumeNewest(t *testing.T) {
 		t.Errorf("--resume and --resume-newest: %v", err)
 	}
 }
+
+// TestResumeLongerKilled: a complete training that was resumed for longer and killed after a checkpoint resumes from that
+// checkpoint and not from its earlier end, also as one of several seeds.
+func TestResumeLongerKilled(t *testing.T) {
+	folder := t.TempDir()
+	mustExecute(t, append(withoutSeed(exactArgs("ppo", folder)), "--seeds", "1,2")...)
+	dir := filepath.Join(folder, "ppo", "classic-CartPole-v1_1")
+	one := filepath.Join(dir, "seed_1")
+	final := filepath.Join(one, "classic-CartPole-v1.safetensors")
+	end := envstest.Read(t, final)
+	longer := []string{"train", "-n", "640", "--json", "--resume"}
+	mustExecute(t, append(longer, one)...)
+	want := envstest.Read(t, final)
+	superseded := filepath.Join(one, "superseded", "rl_model_512_steps.safetensors")
+	for _, resumed := range []string{one, dir} {
+		envstest.Write(t, final, end) // as if it had been killed after that checkpoint
+		if err := os.Remove(filepath.Join(one, "rl_model_640_steps.safetensors")); err != nil {
+			t.Fatal(err)
+		}
+		mustExecute(t, append(longer, resumed)...)
+		if _, err := os.Stat(superseded); !os.IsNotExist(err) || envstest.Read(t, final) != want {
+			t.Errorf("resumed %s: the later checkpoint has been superseded (%v), or the model is another", filepath.Base(resumed), err)
+		}
+	}
+}
