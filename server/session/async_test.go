@@ -1,10 +1,16 @@
 package session
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
@@ -170,4 +176,40 @@ func TestObsKeys(t *testing.T) {
 			}
 		}
 	}
+}
+
+// shaky is an environment whose next begin fails while brittle is set.
+type shaky struct{ trouble }
+
+var brittle atomic.Bool
+
+func (shaky) Begin(context.Context, cluster.Cluster, *rand.Rand) error {
+	if brittle.Swap(false) {
+		return errors.New("no instance")
+	}
+	return nil
+}
+
+func init() {
+	envs.Register(&envs.Spec{ID: "test/Shaky-v0", Open: func(map[string]any) (envs.Maker, error) {
+		return func() (envs.Task, error) { return shaky{}, nil }, nil
+	}})
+}
+
+// TestEnvErrorOfResets: a reset in which one environment gets a seed and the other continues reports a failure of either.
+func TestEnvErrorOfResets(t *testing.T) {
+	s := newSession(t, newConfig())
+	play(t, s, []line{
+		{m{"t": "hello", "id": 1, "ver": []int{1, 5}}, m{"t": "welcome"}},
+		{m{"t": "make", "id": 2, "env": "test/Shaky-v0", "n": 2, "env_error": true, "threads": 1}, m{"eid": 1}},
+		{m{"t": "reset", "id": 3, "eid": 1, "seed": 1}, m{"t": "reset.ok", "env_error": nil}},
+	})
+	for k, seeds := range [][]any{{7, nil}, {nil, 7}} {
+		brittle.Store(true) // the environment with the seed is reset first
+		got := handle(t, s, m{"t": "reset", "id": 4 + k, "eid": 1, "seed": seeds})
+		if failed, _ := got["env_error"].(m); !slices.Equal(int32s(failed["idx"]), []int{k}) {
+			t.Errorf("reset with seeds %v: %v, want env_error of environment %d", seeds, got, k)
+		}
+	}
+	play(t, s, []line{{m{"t": "reset", "id": 6, "eid": 1, "seed": []any{7, nil}}, m{"t": "reset.ok", "env_error": nil}}})
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"image"
@@ -242,7 +243,8 @@ func (v *vector) reset(ctx context.Context, options map[string]any, mask []bool,
 			seed[i], fresh[i] = *drawn+uint64(i), true
 		}
 	}
-	// The vector seeds all that it resets or none, so a mixture takes two resets.
+	// The vector seeds all that it resets or none, so a mixture takes two resets. Each clears the failures of all rows.
+	var failed []error
 	for _, part := range []envs.VecResetOptions{
 		{Seeds: seed, Options: options, Mask: fresh},
 		{Options: options, Mask: on},
@@ -256,6 +258,10 @@ func (v *vector) reset(ctx context.Context, options map[string]any, mask []bool,
 		for i, m := range part.Mask {
 			v.seeded[i] = v.seeded[i] || m
 		}
+		for i, err := range failed {
+			b.Failed[i] = cmp.Or(b.Failed[i], err)
+		}
+		failed = slices.Clone(b.Failed)
 	}
 	return b, drawn, nil
 }
