@@ -81,7 +81,8 @@ func (c *Config) LoadCheckpoint(ch Changes) (seeds []uint64, err error) {
 	if err := c.adopt(ch, s, h); err != nil {
 		return nil, err
 	}
-	if ch.Given("n-timesteps") && int64(c.Params.NTimesteps) < f.Meta.Timesteps {
+	// Whole rollouts may have taken a complete training beyond its number of timesteps.
+	if n := c.Params.NTimesteps; ch.Given("n-timesteps") && n != h.NTimesteps && int64(n) < f.Meta.Timesteps {
 		return nil, fmt.Errorf("--n-timesteps %d, but the checkpoint has %d timesteps already", c.Params.NTimesteps, f.Meta.Timesteps)
 	}
 	return nil, nil

@@ -244,3 +244,20 @@ func TestResumeLongerKilled(t *testing.T) {
 		}
 	}
 }
+
+// TestResumeNewestAfterTheEnd: the same command does nothing after the end of a training whose last rollout took it
+// beyond --n-timesteps. Fewer timesteps than it has are an error.
+func TestResumeNewestAfterTheEnd(t *testing.T) {
+	folder := t.TempDir()
+	args := exactArgs("ppo", folder, "--resume-newest", "-n", "300") // rollouts of 32 steps
+	mustExecute(t, args...)
+	final := filepath.Join(folder, "ppo", "classic-CartPole-v1_1", "classic-CartPole-v1.safetensors")
+	want := envstest.Read(t, final)
+	res := clitest.Decode[run.Result](t, mustExecute(t, args...))
+	if res.Timesteps != 320 || envstest.Read(t, final) != want {
+		t.Errorf("%d timesteps, want 320 and the same model", res.Timesteps)
+	}
+	if _, _, err := execute(t, context.Background(), append(args, "-n", "200")...); err == nil || !strings.Contains(err.Error(), "has 320 timesteps already") {
+		t.Errorf("-n 200: %v", err)
+	}
+}
