@@ -51,7 +51,8 @@ const Resamples = 9999
 // samples: of trainings with other seeds, and of episodes. It is a bootstrap-t that resamples models and
 // episodes independently, with a fixed seed of its own, so that equal samples give equal bits.
 // docs/results/method.md explains why it is neither a percentile interval nor BCa. TwoWayTest panics if rows
-// differ in length; the interval is NaN for fewer than two models or episodes.
+// differ in length; the interval is NaN for fewer than two models or episodes. An end is infinite if more than
+// 2.5 % of the resamples differ from the mean to its side and have no spread.
 //
 // Sources: Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1 (2007), for resampling both
 // factors; Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), section 12.5, for the t.

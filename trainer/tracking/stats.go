@@ -1,6 +1,7 @@
 package tracking
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 
@@ -10,11 +11,27 @@ import (
 // Level is the confidence level of every interval of this package.
 const Level = 0.95
 
-// Estimate is a mean with its 95 % confidence interval.
+// Estimate is a mean with its 95 % confidence interval. Low and High are NaN if the sample is too small for an interval,
+// and infinite if the sample does not bound that end; see TwoWayTest. As JSON they are then null.
 type Estimate struct {
 	Mean float64 `json:"mean"`
-	Low  float64 `json:"low"`  // NaN if the sample is too small for an interval
-	High float64 `json:"high"` // NaN if the sample is too small for an interval
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// MarshalJSON implements [json.Marshaler]: JSON has neither NaN nor infinities.
+func (e Estimate) MarshalJSON() ([]byte, error) {
+	end := func(x float64) *float64 {
+		if !finite(x) {
+			return nil
+		}
+		return &x
+	}
+	return json.Marshal(struct {
+		Mean float64  `json:"mean"`
+		Low  *float64 `json:"low"`
+		High *float64 `json:"high"`
+	}{e.Mean, end(e.Low), end(e.High)})
 }
 
 // Mean returns the arithmetic mean of x, or NaN if x is empty.
