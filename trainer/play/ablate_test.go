@@ -1,6 +1,7 @@
 package play
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
+	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
 
 // actions is a policy that plays given actions and keeps the observations it saw.
@@ -114,5 +117,39 @@ func TestStatesAreCorrected(t *testing.T) {
 		if len(c.States) == 0 {
 			t.Errorf("%s: no state test", tc.name)
 		}
+	}
+}
+
+// TestAblateEqualNames: two models whose files have equal names are compared with their own ablations. One of them has
+// weights of 0, which push to one side only, so that its own constant action has the same returns.
+func TestAblateEqualNames(t *testing.T) {
+	spec, err := envs.Lookup("classic/CartPole-v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const shipped = "../../models/pretrained/classic-CartPole-v1/ppo.safetensors"
+	f, err := models.ReadFile(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range f.Tensors {
+		if values, ok := p.Data.([]float32); ok {
+			clear(values)
+		}
+	}
+	zero := filepath.Join(t.TempDir(), "ppo.safetensors")
+	if err := models.WriteFile(zero, f); err != nil {
+		t.Fatal(err)
+	}
+	res, err := Compare(t.Context(), CompareConfig{Spec: spec, Models: []string{shipped, zero}, Baselines: []string{"random"}, Episodes: 4, Seed: 77, Ablate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]tracking.Estimate{}
+	for _, s := range res.States {
+		got[s.Model] = s.Constant
+	}
+	if len(got) != 2 || got["ppo"].Mean < 480 || got["ppo (2)"] != (tracking.Estimate{}) {
+		t.Errorf("differences to constant actions %v, want about 490 of ppo and none of ppo (2)", got)
 	}
 }

@@ -198,7 +198,7 @@ func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 		if err != nil {
 			return nil, err
 		}
-		name := ModelName(path, f.Meta.Algo, len(c.Models) == 1)
+		name := freeName(all, ModelName(path, f.Meta.Algo, len(c.Models) == 1))
 		all = append(all, player{name: name, kind: KindModel, training: trained.of(f.Meta), play: func() (*evaluation.Result, error) {
 			m, err := ReadModelFor(path, v)
 			if err != nil {
@@ -288,6 +288,16 @@ func ModelName(path, algo string, alone bool) string {
 		return algo
 	}
 	return algo + " " + name
+}
+
+// freeName returns name, with a number if a policy has it already: state tests and readers of tables find policies by
+// their names.
+func freeName(taken []player, name string) string {
+	free := name
+	for k := 2; slices.ContainsFunc(taken, func(p player) bool { return p.name == free }); k++ {
+		free = fmt.Sprintf("%s (%d)", name, k)
+	}
+	return free
 }
 
 // play adds the row of one policy.
