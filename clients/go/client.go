@@ -302,7 +302,7 @@ func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) erro
 	r := wire.ResetRequest{T: wire.TypeReset, ID: v.nextID(), EID: v.eid, Options: opts.Options, Mask: opts.Mask}
 	switch {
 	case opts.Seed != nil:
-		r.Seed = *opts.Seed
+		r.Seed = opts.Seed
 	case opts.Seeds != nil:
 		r.Seed = opts.Seeds
 	default:

@@ -156,6 +156,18 @@ func TestFirstResetWithoutSeed(t *testing.T) {
 	}
 }
 
+// Seed 0 is a seed as any other, also after another one.
+func TestResetWithSeedZero(t *testing.T) {
+	s := hosttest.Start(t)
+	v, w := dial(t, s.WS, "classic/CartPole-v1", 3, client.Options{}), local(t, "classic/CartPole-v1", 3, envs.VecOptions{})
+	for _, seed := range []uint64{0, 5, 0} {
+		opts := envs.VecResetOptions{Seed: &seed}
+		if got, want := trajectory(t, v, opts, 50), trajectory(t, w, opts, 50); got != want {
+			t.Errorf("seed %d: over the wire %s, here %s", seed, got, want)
+		}
+	}
+}
+
 // Several servers joined are one vector.
 func TestJoin(t *testing.T) {
 	a, b := hosttest.Start(t), hosttest.Start(t)

@@ -176,7 +176,7 @@ type ResetRequest struct {
 	T       string         `json:"t"`
 	ID      uint64         `json:"id"`
 	EID     uint64         `json:"eid"`
-	Seed    any            `json:"seed,omitempty"` // uint64, or a slice of them
+	Seed    any            `json:"seed,omitempty"` // *uint64, or a slice of seeds; a plain 0 would be omitted
 	Options map[string]any `json:"options,omitempty"`
 	Mask    []bool         `json:"mask,omitempty"`
 }
