@@ -37,7 +37,7 @@ func (s *Session) resume(r *wire.Resume) error {
 	vecs := old.vecs
 	old.setVectors(nil) // all of it is s's now
 	s.setVectors(vecs)
-	s.nextEID, s.envs, s.snaps, s.nextSnap = old.nextEID, old.envs, old.snaps, old.nextSnap
+	s.nextEID, s.envs, s.snaps, s.memory, s.nextSnap = old.nextEID, old.envs, old.snaps, old.memory, old.nextSnap
 	s.out, s.large, s.done, s.reply = old.out, old.large, old.done, old.reply
 	s.lastID, s.greeted, s.resumed = old.done, true, true
 	old.greeted = false
