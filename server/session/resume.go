@@ -33,6 +33,9 @@ func (s *Session) resume(r *wire.Resume) error {
 	if err != nil {
 		return err
 	}
+	if old.quota.Held != s.quota.Held { // the session counts against the client that opened it
+		s.quota = old.quota
+	}
 	s.sid, s.token, s.minor, s.log = old.sid, old.token, old.minor, old.log
 	vecs := old.vecs
 	old.setVectors(nil) // all of it is s's now

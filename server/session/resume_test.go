@@ -32,3 +32,42 @@ func TestMemoryOfResumed(t *testing.T) {
 		{m{"t": "make", "id": 6, "env": "test/Sized-v0", "options": m{"mib": 15}}, m{"eid": 2}},
 	})
 }
+
+// TestQuotaOfResumed: what a client holds is its own after another client's connection, or one with a new token, has
+// resumed its session; and it is free again at the end.
+func TestQuotaOfResumed(t *testing.T) {
+	cfg := newConfig()
+	first, second := &Quota{Name: "first", Envs: 3, Held: &Held{}}, &Quota{Name: "second", Envs: 3, Held: &Held{}}
+	old, hello := resumable(t, cfg, first)
+	play(t, old, []line{{m{"t": "make", "id": 2, "env": "test/Timing-v0", "n": 2}, m{"eid": 1}}})
+	s := New(cfg, second)
+	play(t, s, []line{
+		{hello, m{"t": "welcome"}},
+		{m{"t": "make", "id": 3, "env": "test/Timing-v0", "n": 2}, refused(3, wire.TooManyEnvs)},
+		{m{"t": "make", "id": 4, "env": "test/Timing-v0", "n": 1}, m{"eid": 2}},
+	})
+	if a, b := first.Held.Envs.Load(), second.Held.Envs.Load(); a != 3 || b != 0 {
+		t.Errorf("the clients hold %d and %d environments, want 3 and 0", a, b)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []*Quota{first, second} {
+		if h := q.Held; h.Sessions.Load() != 0 || h.Envs.Load() != 0 || h.Memory.Load() != 0 {
+			t.Errorf("%s holds %d sessions, %d environments and %d bytes at the end, want none", q.Name, h.Sessions.Load(), h.Envs.Load(), h.Memory.Load())
+		}
+	}
+}
+
+// TestBoundsOfResumed: new bounds of a client apply to its next connection, also to one that resumes.
+func TestBoundsOfResumed(t *testing.T) {
+	cfg, held := newConfig(), &Held{}
+	old, hello := resumable(t, cfg, &Quota{Envs: 2, Held: held})
+	play(t, old, []line{{m{"t": "make", "id": 2, "env": "test/Timing-v0", "n": 2}, m{"eid": 1}}})
+	s := New(cfg, &Quota{Envs: 4, Held: held})
+	defer s.Close()
+	play(t, s, []line{
+		{hello, m{"t": "welcome"}},
+		{m{"t": "make", "id": 3, "env": "test/Timing-v0", "n": 2}, m{"eid": 2}},
+	})
+}
