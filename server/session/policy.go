@@ -42,9 +42,9 @@ func (v *vector) named(f *wire.Frame, key string) (*envs.Policies, error) {
 		return nil, err
 	}
 	if !seeded {
-		return v.baseline(string(clip(name)), nil)
+		return v.baseline(string(name), nil)
 	}
-	return v.baseline(string(clip(name)), &seed)
+	return v.baseline(string(name), &seed)
 }
 
 // policy replies with the actions that a baseline takes in the present state.

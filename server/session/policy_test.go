@@ -55,6 +55,48 @@ func init() {
 	})
 }
 
+// ruleParameters are those of the baseline of test/Parametric-v0.
+type ruleParameters struct {
+	First float64 `opt:"first_of_the_parameters" doc:"nothing"`
+	Then  float64 `opt:"second_of_the_parameters" doc:"nothing"`
+	Last  float64 `opt:"last" doc:"the action less 1"`
+}
+
+func init() {
+	envs.Register(&envs.Spec{
+		ID: "test/Parametric-v0",
+		Open: func(map[string]any) (envs.Maker, error) {
+			return func() (envs.Task, error) { return &envcheck.Planned{}, nil }, nil
+		},
+		Baselines: []envs.Baseline{envs.Parametric(envs.Baseline{Name: "rule"}, ruleParameters{}, func(p ruleParameters) func(envs.Task) (envs.Policy, error) {
+			return func(envs.Task) (envs.Policy, error) {
+				return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
+					action[0] = float32(p.Last + 1)
+					return nil
+				}, nil
+			}
+		})},
+	})
+}
+
+// TestLongNameOfBaseline: a name of more than 64 bytes keeps all of its parameters, to the last digit.
+func TestLongNameOfBaseline(t *testing.T) {
+	s := newSession(t, newConfig())
+	play(t, s, []line{
+		hello12,
+		{m{"t": "make", "id": 2, "env": "test/Parametric-v0"}, m{"eid": 1}},
+		{m{"t": "reset", "id": 3, "eid": 1, "seed": 1}, m{"t": "reset.ok"}},
+	})
+	const name = "rule:first_of_the_parameters=0.25,second_of_the_parameters=1.125,last=1"
+	if got := ints(handle(t, s, m{"t": "policy", "id": 4, "eid": 1, "name": name})["a"]); !cmp.Equal(got, []int64{2}) {
+		t.Errorf("policy %s takes action %v, want 2", name, got)
+	}
+	play(t, s, []line{
+		{m{"t": "step", "id": 5, "eid": 1, "policy": name}, m{"t": "step.ok"}},
+		{m{"t": "rollout", "id": 6, "eid": 1, "name": name, "steps": 1}, m{"t": "rollout.ok"}},
+	})
+}
+
 var hello12 = line{m{"t": "hello", "id": 1, "ver": []int{1, 2}}, m{"t": "welcome", "id": 1, "ver": []any{1, 2}, "caps": []any{"baseline", "rollout", "snapshot"}}}
 
 func floats(v any) []float64 {
