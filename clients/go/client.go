@@ -308,7 +308,7 @@ func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) erro
 	default:
 		r.Seed = v.rows.firstSeeds()
 	}
-	if opts.Mask == nil && (opts.Seed != nil || opts.Seeds != nil) {
+	if restarts(opts) {
 		v.journal.restart()
 	}
 	for i := range v.layout.N {
@@ -318,14 +318,30 @@ func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) erro
 	}
 	v.w.Reset()
 	if err := v.w.Encode(&r); err != nil {
-		return fmt.Errorf("client: encode reset: %w", err)
+		return v.resetFailed(opts, fmt.Errorf("client: encode reset: %w", err))
 	}
-	return v.send(ctx)
+	if err := v.send(ctx); err != nil {
+		return v.resetFailed(opts, err)
+	}
+	return nil
+}
+
+// restarts reports whether after a reset with opts no earlier request matters.
+func restarts(opts *envs.VecResetOptions) bool {
+	return opts.Mask == nil && (opts.Seed != nil || opts.Seeds != nil)
+}
+
+// resetFailed returns err, the error of a reset with opts.
+func (v *VecEnv) resetFailed(opts *envs.VecResetOptions, err error) error {
+	if restarts(opts) && !v.journal.unresettable { // the journal has lost the requests that still matter
+		v.journal.partial = true
+	}
+	return v.checkPartial(err)
 }
 
 func (v *VecEnv) receiveReset(ctx context.Context, opts *envs.VecResetOptions) error {
 	if err := v.receive(ctx, wire.TypeReset+wire.OK); err != nil {
-		return v.checkPartial(err)
+		return v.resetFailed(opts, err)
 	}
 	if err := v.layout.DecodeReset(&v.frame, (*wire.Rows)(v.batch)); err != nil {
 		return v.protocolError(err)

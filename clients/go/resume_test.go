@@ -212,3 +212,64 @@ func TestResumeOfPendingSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestResetThatFails: after a reset with seeds that the server refuses, or that is not sent, the random streams are not
+// those of these seeds. Another server then rebuilds no other episodes: the client has an error instead.
+func TestResetThatFails(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	first, second := uint64(1), uint64(2)
+	for name, reset := range map[string]func(v *VecEnv) error{
+		"refused": func(v *VecEnv) error {
+			_, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &second, Options: map[string]any{"no such": 1}})
+			return err
+		},
+		"not sent": func(v *VecEnv) error {
+			_, err := v.Reset(ended, envs.VecResetOptions{Seed: &second})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			urls, kill := chain(t, 3)
+			v, w := pair(t, urls, "classic/CartPole-v1", 2, envs.VecOptions{})
+			v.reconnect = 2 * time.Second
+			if err := reset(v); err == nil {
+				t.Fatal("the reset succeeds")
+			}
+			opts := envs.VecResetOptions{Seed: &first}
+			for _, x := range []envs.VecEnv{v, w} { // the failure before it does not matter
+				if _, err := x.Reset(t.Context(), opts); err != nil {
+					t.Fatal(err)
+				}
+			}
+			step := func() error {
+				t.Helper()
+				want, err := w.Step(t.Context(), []float32{0, 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := v.Step(t.Context(), []float32{0, 1})
+				if err == nil && batchText(got) != batchText(want) {
+					t.Errorf("got  %s\nwant %s", batchText(got), batchText(want))
+				}
+				return err
+			}
+			kill()
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+			if err := reset(v); err == nil {
+				t.Fatal("the reset succeeds")
+			}
+			for _, x := range []envs.VecEnv{v, w} { // continues the streams of the first seed
+				if _, err := x.Reset(t.Context(), envs.VecResetOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kill()
+			if err := step(); !errors.Is(err, errJournal) {
+				t.Errorf("Step at another server: %v, want errJournal", err)
+			}
+		})
+	}
+}
