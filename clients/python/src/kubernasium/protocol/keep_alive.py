@@ -37,10 +37,15 @@ def _ping_all() -> None:
         del connections
         _wake.clear()
         if not _wake.wait(min(periods, default=3600.0)):
-            with _alive_lock:
-                connections = [c for c in _alive if not c.closed]
-            for connection in connections:
-                connection.ping()
+            _ping_each()
+
+
+def _ping_each() -> None:
+    """Is a function of its own, whose variables keep no connection alive until the next pings."""
+    with _alive_lock:
+        connections = [c for c in _alive if not c.closed]
+    for connection in connections:
+        connection.ping()
 
 
 def _after_fork() -> None:
