@@ -7,7 +7,7 @@ import time
 import weakref
 
 from kubernasium.launcher import Server
-from kubernasium.protocol import connect
+from kubernasium.protocol import connect, keep_alive
 
 
 def test_pings_keep_no_connection_alive() -> None:
@@ -23,3 +23,39 @@ def test_pings_keep_no_connection_alive() -> None:
         del connection
         gc.collect()
         assert left() is None
+
+
+def restarted(server: Server, *args: str) -> Server:
+    """Stops a server and returns another one at its address."""
+    port = server.ws_url.split(":")[2].split("/")[0]
+    server.stop()
+    return Server(args=["--listen", f"127.0.0.1:{port}", *args])
+
+
+def test_a_server_without_the_limit_takes_over() -> None:
+    """A client that has reconnected to a server that ends no idle sessions stops pinging."""
+    server = Server(args=["--listen", "127.0.0.1:0", "--idle-timeout", "900ms"])
+    with connect(server.ws_url, timeout=20) as connection:
+        server = restarted(server)
+        connection.request("ping")
+        assert connection.limits["idle_ms"] == 0
+        keep_alive._wake.set()  # as a new connection does
+        before = connection.next_id()
+        time.sleep(0.7)
+        assert connection.next_id() == before + 1
+    server.stop()
+
+
+def test_a_server_with_the_limit_takes_over() -> None:
+    """A client that has reconnected to a server that ends idle sessions begins to ping."""
+    server = Server(args=["--listen", "127.0.0.1:0"])
+    with connect(server.ws_url, timeout=20) as connection:
+        server = restarted(server, "--idle-timeout", "900ms")
+        connection.request("ping")
+        assert connection.limits["idle_ms"] == 900
+        before, end = connection.next_id(), time.monotonic() + 20
+        while connection.next_id() == before + 1 and time.monotonic() < end:
+            before += 1
+            time.sleep(0.05)
+        assert time.monotonic() < end
+    server.stop()

@@ -109,7 +109,6 @@ class Connection:
         except BaseException:
             transport.close()
             raise
-        keep_alive(self)
 
     def hello(self) -> dict[str, Any]:
         """Returns the fields of a hello."""
@@ -132,6 +131,7 @@ class Connection:
         if isinstance(self.transport, PackedTransport):
             self.transport.agreed = ZSTD in self.caps
         self.transport.share(int(welcome.get("shm", 0)) if SHM in self.caps else 0)
+        keep_alive(self)  # each server has limits of its own
 
     def request(self, kind: str, /, **fields: Any) -> dict[str, Any]:
         """Sends a request and returns its reply.

@@ -17,11 +17,12 @@ _wake = threading.Event()
 
 
 def keep_alive(connection: Connection) -> None:
-    """Pings the server for a connection as long as that is open."""
+    """Pings the server for a connection as long as that is open, if the last welcome has such a limit."""
     global _pinger
-    if not connection.limits.get("idle_ms"):
-        return
     with _alive_lock:
+        if not connection.limits.get("idle_ms"):
+            _alive.discard(connection)
+            return
         _alive.add(connection)
         if _pinger is None or not _pinger.is_alive():  # or this process was forked
             _pinger = threading.Thread(target=_ping_all, name="kubernasium-ping", daemon=True)
@@ -31,11 +32,10 @@ def keep_alive(connection: Connection) -> None:
 
 def _ping_all() -> None:
     while True:
-        with _alive_lock:
-            connections = [c for c in _alive if not c.closed]
-        periods = [c.limits["idle_ms"] / 3000 for c in connections]
-        del connections
         _wake.clear()
+        with _alive_lock:
+            limits = [c.limits.get("idle_ms") for c in _alive if not c.closed]
+        periods = [limit / 3000 for limit in limits if limit]
         if not _wake.wait(min(periods, default=3600.0)):
             _ping_each()
 
