@@ -59,3 +59,15 @@ def test_a_server_with_the_limit_takes_over() -> None:
             time.sleep(0.05)
         assert time.monotonic() < end
     server.stop()
+
+
+def test_new_connections_delay_no_pings() -> None:
+    """A session lives on although the process opens others again and again."""
+    with (
+        Server(args=["--listen", "127.0.0.1:0", "--idle-timeout", "1500ms"]) as server,
+        connect(server.ws_url, timeout=20, reconnect=0) as connection,
+    ):
+        for _ in range(10):
+            time.sleep(0.25)
+            connect(server.ws_url, timeout=20, reconnect=0).close()
+        connection.request("ping")

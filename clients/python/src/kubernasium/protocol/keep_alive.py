@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -31,13 +33,17 @@ def keep_alive(connection: Connection) -> None:
 
 
 def _ping_all() -> None:
+    due = math.inf  # a new connection moves it forward only
     while True:
         _wake.clear()
         with _alive_lock:
             limits = [c.limits.get("idle_ms") for c in _alive if not c.closed]
-        periods = [limit / 3000 for limit in limits if limit]
-        if not _wake.wait(min(periods, default=3600.0)):
+        now = time.monotonic()
+        due = min(due, now + min((limit / 3000 for limit in limits if limit), default=math.inf))
+        _wake.wait(min(max(0.0, due - now), 3600.0))
+        if time.monotonic() >= due:
             _ping_each()
+            due = math.inf
 
 
 def _ping_each() -> None:
