@@ -138,6 +138,26 @@ def test_a_part_whose_episodes_ended(servers: list[Server]) -> None:
         assert "final_obs" not in envs.reset(options={"reset_mask": np.array([False, False, True])})[1]
 
 
+def test_an_ended_episode_takes_any_action(servers: list[Server]) -> None:
+    """NEXT_STEP ignores the actions of rows that have ended, also after a reset of others and a restore."""
+    wrong = np.array([0, -1, -1])
+    for url in (servers[0].url, urls_of(servers)[:2]):
+        kwargs = {"weights": [2, 1]} if isinstance(url, list) else {}
+        with VectorEnv(CARTPOLE, 3, url=url, max_episode_steps=1, **kwargs) as envs:
+            envs.reset(seed=0)
+            assert envs.step(np.zeros(3, np.int64))[3].all()
+            envs.reset(options={"reset_mask": np.array([True, False, False])})
+            saved = envs.snapshot()
+            assert envs.step(wrong)[1].tolist() == [1, 0, 0]
+            envs.restore(saved)
+            assert envs.step(wrong)[1].tolist() == [1, 0, 0]
+            with pytest.raises(errors.InvalidActionError, match="environment 1"):
+                envs.step(wrong)
+            envs.step(np.zeros(3, np.int64))
+            envs.fork(1, [0])
+            assert envs.step(np.full(3, -1))[1].tolist() == [0, 0, 0]
+
+
 def test_absent_columns_have_their_defaults() -> None:
     """Worked by hand after section 7 of the protocol: absent masks permit all, absent flags are false."""
     one = {"obs": np.zeros((1, 2)), "r": np.ones(1), "mask": np.array([[0, 1]], np.int8), "te": np.array([True])}

@@ -78,10 +78,11 @@ class Spread:
         self.obs_space, self.act_space, self.mask_size = one.obs_space, one.act_space, one.mask_size
         self.copies, self.spec, self.features = one.copies, one.spec, one.features
         self._running = np.zeros(self.num_envs, np.bool_)  # may be stepped
+        self._ended = np.zeros(self.num_envs, np.bool_)  # begin an episode with the next step, whatever the action
         self._last: list[Reply | None] = [None] * len(parts)
         self._stepping = False
         self._waits: list[Reply | KubernasiumError | None] = []  # replies to the step that have come
-        self._snapshots: dict[int, tuple[list[int], np.ndarray]] = {}
+        self._snapshots: dict[int, tuple[list[int], np.ndarray, np.ndarray]] = {}
         self._count = 0
 
     @property
@@ -129,6 +130,7 @@ class Spread:
                 replies.append(part.reset(seed=own, options=options, mask=None if mask is None else chosen[low:high]))
         out = self._keep([reply or self._untouched(k, replies) for k, reply in enumerate(replies)])
         self._running[chosen] = True
+        self._ended[chosen] = False
         return out
 
     def _untouched(self, k: int, replies: Sequence[Reply | None]) -> Reply:
@@ -171,20 +173,10 @@ class Spread:
 
     def _check(self, batch: Any) -> None:
         """Rejects actions outside the space before any server steps. Rows whose episode has ended ignore theirs."""
-        bad = _outside(batch, self.act_space, self.num_envs) & ~self._ended()
+        bad = _outside(batch, self.act_space, self.num_envs) & ~self._ended
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise InvalidActionError(f"environment {row}: an action outside the {self.act_space['kind']} space")
-
-    def _ended(self) -> np.ndarray:
-        """Returns which rows begin an episode with the next step."""
-        ended = np.zeros(self.num_envs, np.bool_)
-        if self.autoreset == "NEXT_STEP":
-            for last, low, high in zip(self._last, self.first[:-1], self.first[1:], strict=True):
-                for key in ("te", "tr"):
-                    if last is not None and key in last:
-                        ended[low:high] |= last[key]
-        return ended
 
     def step_wait(self, timeout: float | None = None) -> Reply:
         """Returns the replies to the last `step_async`; see `Vector.step_wait`."""
@@ -197,10 +189,11 @@ class Spread:
                 self._running[:] = False
                 raise got
         out = self._keep([got for got in self._waits if isinstance(got, dict)])
+        over = out.get("te", False) | out.get("tr", np.zeros(self.num_envs, np.bool_))
         if self.autoreset == "DISABLED":
-            for key in ("te", "tr"):
-                if key in out:
-                    self._running &= ~out[key]
+            self._running &= ~over
+        elif self.autoreset == "NEXT_STEP":
+            self._ended = over
         return out
 
     def _wait(self, timeout: float | None) -> None:
@@ -252,27 +245,27 @@ class Spread:
         self._idle()
         ids = [part.snapshot() for part in self.parts]
         self._count += 1
-        self._snapshots[self._count] = (ids, self._running.copy())
+        self._snapshots[self._count] = (ids, self._running.copy(), self._ended.copy())
         return self._count
 
     def restore(self, snapshot: int) -> Reply:
         """Returns all environments to the state of a snapshot; see `Vector.restore`."""
         self._idle()
-        ids, running = self._known(snapshot)
+        ids, running, ended = self._known(snapshot)
         with self._whole():
             out = self._keep([part.restore(own) for part, own in zip(self.parts, ids, strict=True)])
-        self._running = running.copy()
+        self._running, self._ended = running.copy(), ended.copy()
         return out
 
     def forget(self, snapshot: int) -> None:
         """Frees a snapshot."""
         self._idle()
-        ids, _ = self._known(snapshot)
+        ids, _, _ = self._known(snapshot)
         for part, own in zip(self.parts, ids, strict=True):
             part.forget(own)
         del self._snapshots[snapshot]
 
-    def _known(self, snapshot: int) -> tuple[list[int], np.ndarray]:
+    def _known(self, snapshot: int) -> tuple[list[int], np.ndarray, np.ndarray]:
         if snapshot not in self._snapshots:
             raise UnknownSnapshotError(f"snapshot {snapshot} is not of this vector, or was forgotten")
         return self._snapshots[snapshot]
@@ -292,7 +285,8 @@ class Spread:
         if not all(low <= i < high for i in rows):
             raise NoCopiesError(f"fork of environment {source} to {list(targets)}: they are on different servers")
         reply = self.parts[k].fork(rows[0] - low, [i - low for i in rows[1:]])
-        self._running[rows[1:]] = self._running[rows[0]]
+        for flags in (self._running, self._ended):
+            flags[rows[1:]] = flags[rows[0]]
         return self._keep([reply if j == k else self._again(j) for j in range(len(self.parts))])
 
     def _again(self, k: int) -> Reply:
