@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from kubernasium.save_transitions import TransitionsError, save
+from kubernasium.save_transitions import TransitionsError, save, space_keys
 
 
 def episode(start: float, steps: int, **changes: object) -> SimpleNamespace:
@@ -67,3 +68,26 @@ def test_refuses(tmp_path: Path) -> None:
     ):
         with pytest.raises(TransitionsError, match=message):
             save(tmp_path / "t.safetensors", episodes)
+
+
+def test_parts_in_the_order_of_the_space(tmp_path: Path) -> None:
+    """Minari's HDF5 files sort the parts by name; the space of LRAPlacement, and so the trainer, has nodes first."""
+    env_id = "k8s/LRAPlacement-v0"
+    with gymnasium.make(env_id) as env:
+        obs, _ = env.reset(seed=0)
+        flat = gymnasium.spaces.flatten(env.observation_space, obs)
+        sorted_space = gymnasium.spaces.Dict(dict(env.observation_space.items()))
+    assert list(sorted_space) == ["batch", "nodes"]
+    dataset = SimpleNamespace(
+        observation_space=sorted_space,
+        spec=SimpleNamespace(env_spec=gymnasium.spec(env_id)),
+        recover_environment=lambda: gymnasium.make(env_id),
+    )
+    recorded = episode(0, 1, observations={key: np.stack([obs[key]] * 2) for key in sorted_space})
+    save(tmp_path / "t.safetensors", [recorded], keys=space_keys(dataset))
+    np.testing.assert_array_equal(load_file(tmp_path / "t.safetensors")["observations"][0], flat)
+    with pytest.raises(TransitionsError, match=r"parts \['batch', 'nodes'\], want \['nodes'\]"):
+        save(tmp_path / "t.safetensors", [recorded], keys=["nodes"])
+    dataset.spec.env_spec = None
+    with pytest.raises(TransitionsError, match="names no environment"):
+        space_keys(dataset)

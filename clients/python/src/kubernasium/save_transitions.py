@@ -8,13 +8,16 @@ From a shell, of a Minari dataset (pip install minari):
 From Python, of any episodes that look like Minari's:
 
     save("recorded.safetensors", dataset.iterate_episodes(), env="classic/CartPole-v1")
+
+The trainer wants the parts of a Dict in the order of the environment's space. Minari's HDF5 files give them in that of
+their names: name them by `keys`, as the command does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,14 @@ class TransitionsError(KubernasiumError):
     """Episodes cannot be written; the message says why."""
 
 
-def save(path: str | Path, episodes: Iterable[Any], *, env: str = "", policy: str = "") -> int:
+def save(
+    path: str | Path,
+    episodes: Iterable[Any],
+    *,
+    env: str = "",
+    policy: str = "",
+    keys: Sequence[str] | None = None,
+) -> int:
     """Writes the transitions of episodes.
 
     Args:
@@ -41,6 +51,7 @@ def save(path: str | Path, episodes: Iterable[Any], *, env: str = "", policy: st
             "action_mask", of T + 1 rows, gives action masks.
         env: id of the environment; empty if it is not to be checked.
         policy: who acted.
+        keys: the order of the parts of observations that are dicts; None is that of each dict.
 
     Returns:
         How many transitions there are.
@@ -51,7 +62,7 @@ def save(path: str | Path, episodes: Iterable[Any], *, env: str = "", policy: st
     columns: dict[str, list[np.ndarray]] = {}
     for k, episode in enumerate(episodes):
         steps = len(episode.actions)
-        observations = _rows(episode.observations)
+        observations = _rows(episode.observations, keys)
         actions = np.asarray(episode.actions)
         if actions.ndim != 1 or not np.issubdtype(actions.dtype, np.integer):
             raise TransitionsError(
@@ -85,11 +96,32 @@ def save(path: str | Path, episodes: Iterable[Any], *, env: str = "", policy: st
     return len(tensors["actions"])
 
 
-def _rows(observations: Any) -> np.ndarray:
-    """Returns observations as rows of float32, the parts of a dict side by side in its order."""
-    parts = observations.values() if isinstance(observations, dict) else [observations]
+def _rows(observations: Any, keys: Sequence[str] | None) -> np.ndarray:
+    """Returns observations as rows of float32, the parts of a dict side by side in the order of keys, or its own."""
+    if not isinstance(observations, dict):
+        parts = [observations]
+    elif keys is None or set(keys) == set(observations):
+        parts = [observations[key] for key in keys or observations]
+    else:
+        raise TransitionsError(f"observations have the parts {list(observations)}, want {list(keys)}")
     arrays = [np.asarray(part, np.float32) for part in parts]
     return np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1)
+
+
+def space_keys(dataset: Any) -> list[str] | None:
+    """Returns the parts of a Minari dataset's observations in the order of its environment's space; None of arrays.
+
+    The space in the dataset itself has lost that order.
+
+    Raises:
+        TransitionsError: the dataset does not name the environment.
+    """
+    if not hasattr(dataset.observation_space, "spaces"):
+        return None
+    if dataset.spec.env_spec is None:
+        raise TransitionsError("the dataset names no environment, whose space has the order of an observation's parts")
+    with dataset.recover_environment() as env:
+        return list(env.observation_space.spaces)
 
 
 def main() -> None:
@@ -106,10 +138,11 @@ def main() -> None:
         import minari
 
         dataset = minari.load_dataset(arguments.dataset)
-        count = save(arguments.file, dataset.iterate_episodes(), env=arguments.env, policy=arguments.dataset)
+        more = {"env": arguments.env, "policy": arguments.dataset, "keys": space_keys(dataset)}
+        count = save(arguments.file, dataset.iterate_episodes(), **more)
     except ImportError:
         parser.exit(1, f"{parser.prog}: Minari is not installed: pip install 'minari[hdf5]'\n")
-    except (TransitionsError, OSError) as error:
+    except (KubernasiumError, OSError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     print(f"{arguments.file}: {count} transitions")
 
