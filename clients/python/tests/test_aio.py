@@ -148,6 +148,16 @@ def test_errors(url: str) -> None:
     run(main())
 
 
+def test_no_environments_are_refused(url: str) -> None:
+    """As by the synchronous client."""
+
+    async def main() -> None:
+        with pytest.raises(errors.InvalidArgumentError, match="n is 0, want at least 1"):
+            await aio.make(CARTPOLE, 0, url=url)
+
+    run(main())
+
+
 def test_large_replies(url: str) -> None:
     """Of several MiB, longer than the buffers of the streams."""
 

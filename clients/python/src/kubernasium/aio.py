@@ -80,7 +80,7 @@ class Connection(Session):
         made = await self.request(
             "make",
             env=env_id,
-            n=num_envs or 1,
+            n=1 if num_envs is None else num_envs,
             options=plain(options) if options else None,
             autoreset="DISABLED" if num_envs is None else autoreset_mode,
             max_episode_steps=max_episode_steps,
