@@ -157,6 +157,16 @@ def test_refuses(model: str, obs: object, mask: object, message: str) -> None:
         Policy(CARTPOLE / f"{model}.safetensors")(obs, mask)
 
 
+def test_refuses_infinity_before_it_is_bounded() -> None:
+    """A model that normalizes its observations bounds them, too."""
+    policy = Policy(CARTPOLE.parent / "k8s-GangForecast-v0" / "ppo.safetensors")
+    obs = np.zeros(policy.observation_space.shape, np.float32)
+    policy(obs)
+    obs.flat[1] = -np.inf
+    with pytest.raises(InvalidArgumentError, match="has -inf at 1, want finite numbers"):
+        policy(obs)
+
+
 def test_refuses_dicts_without_a_part() -> None:
     policy = Policy(BALANCE / "ppo.safetensors")
     with pytest.raises(InvalidArgumentError, match=r"is a dict with \['nodes'\], want a dict with \[.*'nodes'.*\]"):

@@ -381,7 +381,7 @@ class Policy:
         activate, shape = ACTIVATIONS[tower["activation"]], self._shapes[0]
         numbers, ndarray, float32 = row[:-1].reshape(shape), np.ndarray, _FLOAT32
         scaling = None if self._scaling is None else [part.reshape(shape) for part in self._scaling]
-        exact = np.empty(shape)
+        exact, zeros = np.empty(shape), np.zeros(shape, np.float32)
 
         def forward(obs: Any) -> np.ndarray | None:
             if type(obs) is not ndarray or obs.dtype is not float32 or obs.shape != shape:
@@ -389,6 +389,8 @@ class Policy:
             if scaling is None:
                 numbers[...] = obs
             else:
+                if np.vdot(obs, zeros) != 0:  # NaN, as 0 times infinity is: the bound would hide it
+                    return None
                 mean, std, clip, low = scaling
                 np.subtract(obs, mean, exact)
                 np.divide(exact, std, exact)
