@@ -20,7 +20,8 @@ type session struct {
 	w         *wire.Writer
 	frame     wire.Frame
 	buf       []byte
-	lastID    uint64
+	lastID    uint64 // of the last request
+	cancelID  uint64 // of the last request to cancel
 	limits    wire.Limits
 	server    string
 	caps      []string // optional parts of the protocol that the server has
@@ -45,7 +46,7 @@ type session struct {
 }
 
 func (s *session) nextID() uint64 {
-	s.lastID++
+	s.lastID = max(s.lastID, s.cancelID) + 1
 	return s.lastID
 }
 
@@ -214,7 +215,7 @@ func (s *session) awaitReply(ctx context.Context, want string) error {
 	case !cancelled:
 		return cause
 	}
-	s.lastID++ // the id of the cancel request
+	s.cancelID = s.lastID + 1
 	var refused *Error
 	if errors.As(err, &refused) && refused.Reason == wire.WasCancelled {
 		return &Error{Code: refused.Code, Reason: refused.Reason, Msg: refused.Msg, cause: cause}

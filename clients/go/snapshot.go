@@ -40,7 +40,7 @@ func (v *VecEnv) Snapshot(ctx context.Context) (*Snapshot, error) {
 // From there, equal actions lead to equal batches.
 func (s *Snapshot) Restore(ctx context.Context) (*envs.Batch, error) {
 	v := s.v
-	if err := v.state(ctx, wire.TypeRestore, &wire.SnapRequest{T: wire.TypeRestore, ID: v.lastID + 1, EID: v.eid, Snap: s.id}); err != nil {
+	if err := v.state(ctx, wire.TypeRestore, &wire.SnapRequest{T: wire.TypeRestore, ID: v.nextID(), EID: v.eid, Snap: s.id}); err != nil {
 		return nil, err
 	}
 	v.rows = s.rows.clone()
@@ -64,7 +64,7 @@ func (v *VecEnv) Fork(ctx context.Context, from int, to []int) (*envs.Batch, err
 			return nil, fmt.Errorf("client: fork of environment %d, want 0 to %d", i, v.layout.N-1)
 		}
 	}
-	if err := v.state(ctx, wire.TypeFork, &wire.ForkRequest{T: wire.TypeFork, ID: v.lastID + 1, EID: v.eid, From: from, To: to}); err != nil {
+	if err := v.state(ctx, wire.TypeFork, &wire.ForkRequest{T: wire.TypeFork, ID: v.nextID(), EID: v.eid, From: from, To: to}); err != nil {
 		return nil, err
 	}
 	r := &v.rows
@@ -79,7 +79,6 @@ func (v *VecEnv) state(ctx context.Context, kind string, request any) error {
 	if err := v.can(wire.CapSnapshot); err != nil {
 		return err
 	}
-	v.nextID()
 	if err := v.call(ctx, kind+wire.OK, request, nil); err != nil {
 		return err
 	}
