@@ -44,6 +44,7 @@ type conn struct {
 	greeted  atomic.Bool
 	draining atomic.Bool
 	closing  sync.Once
+	moved    bool // the session was resumed over another connection; guarded by server.mu
 }
 
 // request is a request with the place of its reply.

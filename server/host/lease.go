@@ -63,6 +63,18 @@ func (s *Server) drop(c *conn) bool {
 	return held
 }
 
+// take is drop for a client that resumes the session. moved reports that another connection has taken it before.
+func (s *Server) take(c *conn) (taken, moved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leased[c.sess.ID()] == c {
+		delete(s.leased, c.sess.ID())
+		c.moved = true
+		return true, false
+	}
+	return false, c.moved
+}
+
 // resume closes the connection of the session that a client resumes, waits for its end, and returns the session.
 func (s *Server) resume(sid, token string) (*session.Session, error) {
 	unknown := wire.Errorf(wire.UnknownSession, "no session to resume; its lease is over, or the server has started since")
@@ -72,15 +84,19 @@ func (s *Server) resume(sid, token string) (*session.Session, error) {
 	if c == nil || !c.sess.Opens(token) {
 		return nil, unknown
 	}
+	running := wire.Errorf(wire.Running, "the session's last request still runs")
+	running.RetryAfterMS = 1000
 	c.close(websocket.CloseGoingAway, "resumed elsewhere")
 	select {
 	case <-c.ended:
 	case <-time.After(resumeWait):
-		err := wire.Errorf(wire.Running, "the session's last request still runs")
-		err.RetryAfterMS = 1000
-		return nil, err
+		return nil, running
 	}
-	if !s.drop(c) {
+	switch taken, moved := s.take(c); {
+	case moved: // a client that has lost two connections may have resumed it over the first of them
+		running.Msg = "the session was just resumed over another connection"
+		return nil, running
+	case !taken:
 		return nil, unknown
 	}
 	c.cancel()
