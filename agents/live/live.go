@@ -100,7 +100,8 @@ func (p *Policy) findEnv(args Args) error {
 	if p.spec.Live == nil {
 		return fmt.Errorf("live: %s places no pods of running clusters", p.spec.ID)
 	}
-	p.options = trained
+	p.options = map[string]any{}
+	maps.Copy(p.options, trained) // nil if the file has null
 	maps.Copy(p.options, args.Options)
 	if p.spec.ID != id { // a twin's options also locate its API server
 		own := map[string]any{}

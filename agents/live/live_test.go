@@ -259,3 +259,19 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestNullOptions: a file whose options are null takes those of the caller.
+func TestNullOptions(t *testing.T) {
+	f, err := models.ReadFile(pretrained("k8s-PodBalance-v0", "ppo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Meta.EnvKwargs = []byte("null")
+	path := filepath.Join(t.TempDir(), "null.safetensors")
+	if err := models.WriteFile(path, f); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := live.Open(live.Args{Model: path, Options: map[string]any{"none": 1}}, 8); !errors.Is(err, envs.ErrInvalidOption) {
+		t.Errorf("Open: %v, want %v", err, envs.ErrInvalidOption)
+	}
+}
