@@ -17,9 +17,7 @@ import (
 // permissions 0644. Its folder must exist. A symbolic link stays a link. WriteFileAtomic rejects
 // devices and pipes, such as /dev/stdout, which cannot be replaced.
 func WriteFileAtomic(path string, write func(io.Writer) error) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil { // otherwise there is no file yet
-		path = target
-	}
+	path = followed(path)
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("write %s: it is no regular file", path)
 	}
@@ -35,6 +33,22 @@ func WriteFileAtomic(path string, write func(io.Writer) error) error {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return SyncDir(dir)
+}
+
+// followed returns the path without symbolic links at its end. The file need not exist.
+func followed(path string) string {
+	target, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return target
+	}
+	target, linkErr := os.Readlink(path)
+	if !errors.Is(err, fs.ErrNotExist) || linkErr != nil {
+		return path
+	}
+	if !filepath.IsAbs(target) {
+		target = followed(filepath.Dir(path)) + string(filepath.Separator) + target
+	}
+	return followed(target) // a link to a link ends, since the error would be another in a circle
 }
 
 // MkdirAll is os.MkdirAll for folders that survive a power loss: it syncs each new name to disk.

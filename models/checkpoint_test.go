@@ -286,6 +286,23 @@ func TestWriteFile(t *testing.T) {
 	if got, err := ReadFile(path); err != nil || got.Meta.Timesteps != first.Meta.Timesteps {
 		t.Errorf("ReadFile = %+v, %v, want the first file", got.Meta, err)
 	}
+	for _, link := range [][2]string{{"later.1", "later.2"}, {"later.2", "later.3"}, {"circle", "circle"}} { // to no file yet
+		if err := os.Symlink(link[1], filepath.Join(dir, link[0])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := WriteFile(filepath.Join(dir, "later.1"), first); err != nil {
+		t.Fatal(err)
+	}
+	if target, err := os.Readlink(filepath.Join(dir, "later.1")); err != nil || target != "later.2" {
+		t.Errorf("Readlink = %q, %v, want later.2", target, err)
+	}
+	if info, err := os.Lstat(filepath.Join(dir, "later.3")); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the end of links to no file yet is %v, %v, want the file", info, err)
+	}
+	if err := WriteFile(filepath.Join(dir, "circle"), first); err != nil {
+		t.Errorf("WriteFile to a circle of links: %v", err)
+	}
 	if err := WriteFile(dir, first); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("WriteFile to a folder: %v", err)
 	}
