@@ -69,8 +69,18 @@ func OpenPolicy(ctx context.Context, v envs.VecEnv, c Config) (name string, p ag
 
 // PlayEpisode lets the policy play an episode in the only environment of v, whose autoreset mode must be
 // Disabled, and returns its last batch. If seen is not nil, PlayEpisode calls it with each batch and the action
-// that led to it; the first batch has no action.
+// that led to it; the first batch has no action. A seed of the sealed block is an error.
 func PlayEpisode(ctx context.Context, v envs.VecEnv, policy agents.Policy, reset envs.VecResetOptions, seen func(b *envs.Batch, action []float32) error) (*envs.Batch, error) {
+	for _, seed := range reset.Seeds {
+		if err := CheckSeed(seed, 1); err != nil {
+			return nil, err
+		}
+	}
+	if reset.Seed != nil {
+		if err := CheckSeed(*reset.Seed, 1); err != nil {
+			return nil, err
+		}
+	}
 	b, err := v.Reset(ctx, reset)
 	if err != nil {
 		return nil, err

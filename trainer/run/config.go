@@ -1,5 +1,7 @@
 package run
 
+import "github.com/kubernasium/kubernasium/trainer/play"
+
 // CurvePoints is the number of points of a learning curve.
 const CurvePoints = 20
 
@@ -31,6 +33,15 @@ type Config struct {
 	StopAt        int      // timesteps at which to stop before n_timesteps; 0: never
 	Bar           progress // progress to report to; nil creates one
 	changes       []string // options that differ from the resumed training's
+}
+
+// checkSeed returns an error for a seed whose training or imitation would play episodes of the sealed block.
+func (c *Config) checkSeed() error {
+	err := play.CheckSeed(c.Seed, c.Params.NEnvs)
+	for round := 0; err == nil && c.Imitate.Baseline != "" && round < c.Imitate.Rounds; round++ {
+		err = play.CheckSeed(c.imitationSeed(round), c.Params.NEnvs)
+	}
+	return err
 }
 
 // progress shows the progress of a training.

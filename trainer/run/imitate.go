@@ -138,6 +138,11 @@ func (r *Run) imitateTeacher(ctx context.Context) error {
 // roundSeeds separates the episodes of rounds.
 const roundSeeds = 1_000_000
 
+// imitationSeed returns the seed of the demonstrations of a round, from 0.
+func (c *Config) imitationSeed(round int) uint64 {
+	return imitateSeed + c.Seed + uint64(round)*roundSeeds
+}
+
 // imitateRound lets the learner imitate the teacher of a round, from 0.
 func (r *Run) imitateRound(ctx context.Context, v *envs.Vec, round int) error {
 	teacher, release, err := r.teacher(ctx, v, round)
@@ -154,7 +159,7 @@ func (r *Run) imitateRound(ctx context.Context, v *envs.Vec, round int) error {
 		return fmt.Errorf("--imitate with %s, which learns from a dataset: record one of %s and give it as --dataset", r.Algo, r.Imitate.Baseline)
 	}
 	m, err := l.Imitate(ctx, imitation.Demonstration{
-		Envs: v, Teacher: teacher, Steps: r.Imitate.Steps, Epochs: r.Imitate.Epochs, Seed: imitateSeed + r.Seed + uint64(round)*roundSeeds,
+		Envs: v, Teacher: teacher, Steps: r.Imitate.Steps, Epochs: r.Imitate.Epochs, Seed: r.imitationSeed(round),
 		LearningRate: rate, WeightDecay: r.Imitate.WeightDecay,
 	})
 	if err != nil {

@@ -75,6 +75,9 @@ func New(ctx context.Context, spec *envs.Spec, c Config, out io.Writer) (*Run, e
 	if algo.Offline && c.Dataset == "" && c.Transitions == "" {
 		return nil, fmt.Errorf("%s learns from recorded transitions: want --dataset, or --transitions", c.Algo)
 	}
+	if err := c.checkSeed(); err != nil {
+		return nil, err
+	}
 	r := &Run{Config: c, spec: spec, out: out, begun: time.Now(), best: math.Inf(-1), offline: algo.Offline}
 	r.v, err = play.OpenSaved(ctx, spec, c.Params.NEnvs, envs.VecOptions{Options: c.EnvKwargs, Autoreset: envs.SameStep, Log: true}, c.URLs, c.savedOnServers())
 	if err != nil {

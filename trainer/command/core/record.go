@@ -125,6 +125,9 @@ type recorder struct {
 
 // record plays one environment and writes its transitions.
 func (c recording) record(ctx context.Context) (*recordResult, error) {
+	if err := play.CheckSeed(recordSeed+c.seed, 1); err != nil {
+		return nil, err
+	}
 	if c.dataset != "" {
 		if err := minari.Free(c.dataset); err != nil {
 			return nil, err

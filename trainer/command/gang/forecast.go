@@ -107,6 +107,9 @@ func (c *gangForecastConfig) run() ([]series.ForecastError, error) {
 		return nil, err
 	}
 	play.WarnOnce(notes)
+	if err := play.CheckSeed(c.seed, c.draws); err != nil {
+		return nil, err
+	}
 	return gang.ForecastErrors(o, c.draws, c.seed)
 }
 

@@ -76,6 +76,9 @@ profile how long a superstep takes under plans as they age, and so how long to k
 			if err := c.measured.executor.check(cmd, measuredOnly...); err != nil {
 				return err
 			}
+			if err := play.CheckSeed(c.seed, 1); err != nil {
+				return err
+			}
 			r, err := c.run(cmd.Context(), cmd.Flags().Changed("size"), cmd.ErrOrStderr())
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/trainer/apiserver"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
 )
 
 func newKwokParity() *cobra.Command {
@@ -26,6 +27,9 @@ The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `;
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Options, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
+				return err
+			}
+			if err := play.CheckSeed(c.Seed, c.Episodes); err != nil {
 				return err
 			}
 			r, ended := kwok.Parity(cmd.Context(), c)

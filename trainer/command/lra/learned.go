@@ -186,6 +186,9 @@ func scoresOf(played []pricing.Score, first int) []lraScores {
 
 // player returns a player for the policies, and the node table.
 func (o *lraLearnedFlags) player() (*pricing.Player, *lra.Table, error) {
+	if err := play.CheckSeed(o.seed, o.rows); err != nil {
+		return nil, nil, err
+	}
 	nodes, err := o.nodes()
 	if err != nil {
 		return nil, nil, err

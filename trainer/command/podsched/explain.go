@@ -144,6 +144,9 @@ func playTo(cmd *cobra.Command, v *envs.Vec, name string, seed uint64, decisions
 	if decisions < 0 {
 		return nil, fmt.Errorf("--decision is %d, want 0 or more", decisions)
 	}
+	if err := play.CheckSeed(seed, 1); err != nil {
+		return nil, err
+	}
 	p, err := baseline.New(v, name, seed)
 	if err != nil {
 		return nil, err

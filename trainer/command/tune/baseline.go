@@ -84,7 +84,7 @@ func (s *search) complete() error {
 	if s.Timesteps < 1 || s.Episodes < 2 {
 		return fmt.Errorf("n-timesteps %d, want at least 1; eval-episodes %d, want at least 2", s.Timesteps, s.Episodes)
 	}
-	return nil
+	return play.CheckSeed(s.Seed, s.Timesteps+s.Episodes) // an episode has at least one step
 }
 
 // newBaselineTuner returns the tuner of a search, without its journal.
