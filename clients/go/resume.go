@@ -149,7 +149,7 @@ var errJournal = errors.New("client: the server was started anew, and the enviro
 type journal struct {
 	data         []byte
 	entries      []entry
-	full         bool // it is too long or invalid, and cannot rebuild anything
+	full         bool // it is too long or invalid, and cannot rebuild anything; entries has make if a reset with seeds can
 	partial      bool // a request was executed partly
 	unresettable bool // neither a reset nor a state restores everything: there are random actions or snapshots
 
@@ -175,7 +175,10 @@ func (j *journal) add(frame []byte, id uint64, want string) {
 		return
 	}
 	if len(j.data)+len(frame) > maxJournal {
-		j.drop()
+		j.full = true
+		if len(j.entries) > 0 {
+			j.keepMake()
+		}
 		return
 	}
 	from := len(j.data)
@@ -183,13 +186,13 @@ func (j *journal) add(frame []byte, id uint64, want string) {
 	j.entries = append(j.entries, entry{from, len(j.data), id, want})
 }
 
-// drop empties the journal and marks it as full: it cannot rebuild anything.
+// drop empties the journal for good: it cannot rebuild anything, not even after a reset.
 func (j *journal) drop() { *j = journal{full: true} }
 
 // restart removes all requests but make, before a reset of all environments with seeds is added.
 func (j *journal) restart() {
-	if !j.full && !j.unresettable && len(j.entries) > 0 {
-		j.partial = false
+	if !j.unresettable && len(j.entries) > 0 {
+		j.full, j.partial = false, false
 		j.keepMake()
 	}
 }

@@ -132,18 +132,26 @@ func TestReconnectEnds(t *testing.T) {
 	}
 }
 
-// TestJournalIsBounded: beyond its bound a journal rebuilds nothing, and says so.
+// TestJournalIsBounded: beyond its bound a journal rebuilds nothing, and says so, until a reset of all.
 func TestJournalIsBounded(t *testing.T) {
-	var j journal
 	frame := make([]byte, 1<<20)
-	for id := range uint64(maxJournal>>20 + 1) {
-		j.add(frame, id+1, wire.TypeStep+wire.OK)
+	j := journal{}
+	j.add(frame[:1], 1, wire.TypeMake+wire.OK)
+	for id := range uint64(maxJournal >> 20) {
+		j.add(frame, id+2, wire.TypeStep+wire.OK)
 	}
-	if !j.full || len(j.data) > 0 {
-		t.Errorf("a journal of %d bytes is full: %v", len(j.data), j.full)
+	if !j.full || len(j.data) > 1 {
+		t.Errorf("a journal of %d bytes is full: %v, want make alone", len(j.data), j.full)
 	}
 	if !strings.Contains(errJournal.Error(), "64 MiB") {
 		t.Errorf("%v names no bound", errJournal)
+	}
+	if j.restart(); j.full || len(j.entries) != 1 {
+		t.Errorf("after a reset of all a journal is full: %v, with %d entries, want make", j.full, len(j.entries))
+	}
+	j.drop()
+	if j.restart(); !j.full {
+		t.Error("a reset of all brings a dropped journal back")
 	}
 	k := journal{}
 	k.add(frame[:1], 1, wire.TypeMake+wire.OK)
