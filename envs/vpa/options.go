@@ -66,20 +66,22 @@ func DefaultOptions() Options {
 	}
 }
 
+// mostNode is the greatest size of a node and of a pod, in millicores or MiB.
+const mostNode = 1e9
+
 // check checks the options. leastNode is the minimum size of the node, and encodings are the valid encodings of the
 // environment.
 func (o *Options) check(leastNode float64, encodings ...string) error {
-	const most = 1e9 // millicores, or MiB
 	if err := envs.CheckOptions(o,
 		envs.OneOf("workload", o.Workload, append([]string{WorkloadMixed}, workload.Types()...)...),
 		envs.OneOf("format", o.Format, append([]string{""}, workload.Formats()...)...),
 		envs.OneOf("encoding", o.Encoding, encodings...),
 		envs.Between("hold", o.Hold, 1, o.Steps),
 		envs.Between("initial_high", o.InitialHigh, o.InitialLow, 100),
-		envs.Between("max_allowed_cpu_m", o.MaxCPU, o.MinCPU+1, most),
-		envs.Between("max_allowed_memory_mib", o.MaxMemory, o.MinMemory+1, most),
-		envs.Between("node_cpu_m", o.NodeCPU, leastNode, most),
-		envs.Between("node_memory_mib", o.NodeMemory, leastNode, most),
+		envs.Between("max_allowed_cpu_m", o.MaxCPU, o.MinCPU+1, mostNode),
+		envs.Between("max_allowed_memory_mib", o.MaxMemory, o.MinMemory+1, mostNode),
+		envs.Between("node_cpu_m", o.NodeCPU, leastNode, mostNode),
+		envs.Between("node_memory_mib", o.NodeMemory, leastNode, mostNode),
 	); err != nil {
 		return err
 	}

@@ -38,5 +38,12 @@ func (o *SharedOptions) check() error {
 	if err := o.Options.check(0, EncodingLog, EncodingResidual, EncodingNodeAware); err != nil {
 		return err
 	}
-	return envs.CheckOptions(o, envs.Between("neighbour_size_high", o.SizeHigh, o.SizeLow, 100))
+	checks := []envs.Check{envs.Between("neighbour_size_high", o.SizeHigh, o.SizeLow, 100)}
+	if o.NodeCPU != 0 {
+		checks = append(checks, envs.Between("node_cpu_m", o.NodeCPU, 1, mostNode))
+	}
+	if o.NodeMemory != 0 {
+		checks = append(checks, envs.Between("node_memory_mib", o.NodeMemory, 1, mostNode))
+	}
+	return envs.CheckOptions(o, checks...)
 }
