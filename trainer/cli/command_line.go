@@ -23,6 +23,10 @@ func CommandLine(cmd *cobra.Command) string {
 			values = list.GetSlice()
 		}
 		for _, v := range values {
+			if f.NoOptDefVal != "" { // a value in a word of its own would be an argument of the command
+				words = append(words, "--"+f.Name+"="+Quote(v))
+				continue
+			}
 			words = append(words, "--"+f.Name, Quote(v))
 		}
 	})

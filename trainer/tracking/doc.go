@@ -35,8 +35,9 @@
 // # Resuming
 //
 // A run may resume from a checkpoint at some timestep. The Open functions of the CSV files drop the rows after
-// that timestep, so that a resumed run leaves the same rows as an uninterrupted one. They rewrite a file beside
-// the old one and rename it, so that a crash leaves one or the other; they drop a last line that a crash has
+// that timestep, so that a resumed run leaves the rows of an uninterrupted one. In progress.csv counts of
+// iterations begin again, and so do intervals between rows that are counted in iterations. The functions rewrite
+// a file beside the old one and rename it, so that a crash leaves one or the other; they drop a last line that a crash has
 // truncated. Event files are never rewritten: ResumeEventWriter begins a new one with a mark that makes
 // TensorBoard discard later points.
 //

@@ -66,6 +66,7 @@ func TestTrainingFile(t *testing.T) {
 		"flags win": {training, "--seed 4 --env-kwargs windows:6 --env-kwargs jobs:2",
 			"trainer train --algo a2c --env k8s/GangWindow-v0 --env-kwargs windows:5 --env-kwargs windows:6 --env-kwargs jobs:2 --params gamma:0.5 --seed 4"},
 		"seeds":           {training, "--seeds 1..2", "trainer train --algo a2c --env k8s/GangWindow-v0 --env-kwargs windows:5 --params gamma:0.5 --seeds 1..2"},
+		"switch":          {training, "--resume-newest", "trainer train --algo a2c --env k8s/GangWindow-v0 --env-kwargs windows:5 --params gamma:0.5 --resume-newest=true --seed 3"},
 		"hyperparameters": {"gamma: 0.5\n", "", "trainer train --conf-file FILE"},
 		"RL Zoo's":        {"k8s/GangWindow-v0:\n  gamma: 0.5\n", "", "trainer train --conf-file FILE"},
 		"unknown":         {training + "gamma: 0.5\n", "", "FILE:8: gamma is no setting of a training"},
