@@ -8,8 +8,8 @@ import (
 // Names of the forecasters. At step t they predict the values of t, t+1, … from the earlier values.
 const (
 	Seasonal    = "seasonal"    // the value of a day or a week ago, plus a fading part of the current deviation
-	Weekly      = "weekly"      // Seasonal that also tries a week if the training part has just two
-	Persistence = "persistence" // Seasonal that also tries a week if the training part has just two, as half-hourly series have
+	Weekly      = "weekly"      // Seasonal that also tries a week if the training part has just two, as half-hourly series have
+	Persistence = "persistence" // the last value
 	Perfect     = "perfect"     // the true values
 	FromFile    = "file"        // the predictions of a file
 )

@@ -170,7 +170,7 @@ func Truth(values []float64, first, rows, columns int) *Rows {
 	return r
 }
 
-// Used returns the values of s that environments use: the first 5000.
+// Used returns the values of s that forecasts of the earlier project's kind are made for: the first 5000.
 func (s *Series) Used() []float64 { return s.Values[:min(len(s.Values), seriesCap)] }
 
 // Actual returns the true values of each step of the forecasts made for s. It considers the first 5000 values of the

@@ -179,8 +179,7 @@ func (r *Reader) labels(ctx context.Context, now time.Time, all map[Pod]*PodHist
 	return nil
 }
 
-// decode returns the series of a query's reply. Like upstream's recommender, it rejects a vector, which has one
-// value per series.
+// decode returns the series of a query's reply. A vector has one value per series.
 func decode(query string, body []byte, err error) (series model.Matrix, _ error) {
 	var reply struct {
 		Data struct {

@@ -20,7 +20,8 @@ def measured(makers: Sequence[Callable[[], Vector]]) -> list[float]:
         makers: return a vector of each server, whose connection this closes.
 
     Returns:
-        0 for a server that does not answer. The others are equal if they differ little, or if one cannot be measured.
+        0 for a server that does not answer. The others are equal if they differ little, or if none can be measured; one
+        of several that cannot be measured gets 0, too.
 
     Raises:
         KubernasiumError: no server answers, or one refuses what others would refuse, too.
