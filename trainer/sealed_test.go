@@ -73,7 +73,7 @@ func TestSealedPage(t *testing.T) {
 	of, ids := map[string]string{}, map[string]string{} // names of the parts of make results and their environments, by table
 	for name, p := range resultsParts(t) {
 		if p.Sealed != nil {
-			_, rest, _ := strings.Cut(p.Train, "--env ")
+			_, rest, _ := strings.Cut(p.Train+" "+p.Evaluate, "--env ") // of a part with fit, evaluate has it
 			of[filepath.Base(p.Sealed.Table)], ids[filepath.Base(p.Sealed.Table)] = strings.Replace(name, ".json", "", 1), strings.Fields(rest)[0]
 		}
 	}
