@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -64,6 +66,28 @@ func sealedRange(text string) (first, end int, err error) {
 	return first, last + 1, errors.Join(err, lastErr)
 }
 
+// changedOptions returns the options in an object of JSON that differ from the environment's defaults.
+func (c *CompareConfig) changedOptions(text string) (map[string]any, error) {
+	given := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &given); err != nil {
+		return nil, err
+	}
+	for _, o := range envs.DescribeOptions(c.Spec.Options) {
+		value, err := json.Marshal(given[o.Name])
+		usual, usualErr := json.Marshal(o.Default)
+		if err := errors.Join(err, usualErr); err != nil {
+			return nil, err
+		}
+		if given[o.Name] == nil || bytes.Equal(value, usual) {
+			delete(given, o.Name)
+		}
+	}
+	if len(given) == 0 {
+		return nil, nil
+	}
+	return given, nil
+}
+
 // useSealed records in the file at path that the comparison plays the sealed block, before it plays, and
 // returns a note for the output. Someone who knows the results could select policies by them. Therefore the
 // episodes are used up for this environment with these options: only the same policies may play them again, which gives
@@ -81,11 +105,22 @@ func (c *CompareConfig) useSealed(path string, kwargs map[string]any) (note stri
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
+	changed, err := c.changedOptions(use.options)
+	if err != nil {
+		return "", err
+	}
 	for i, row := range rows {
 		if len(row) != len(sealedHeader) {
 			return "", fmt.Errorf("%s: line %d has %d columns, want %d", path, i+1, len(row), len(sealedHeader))
 		}
-		if row[0] != use.env || row[1] != use.options {
+		if row[0] != use.env {
+			continue
+		}
+		of, err := c.changedOptions(row[1])
+		if err != nil {
+			return "", fmt.Errorf("%s: line %d: options: %w", path, i+1, err)
+		}
+		if !reflect.DeepEqual(of, changed) {
 			continue
 		}
 		if row[4] == use.digest {

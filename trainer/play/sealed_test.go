@@ -61,6 +61,11 @@ func TestSealedOnce(t *testing.T) {
 			t.Errorf("%d episodes from %d on of %v: %v, want it refused", c.Episodes, c.SealedFirst, c.Baselines, err)
 		}
 	}
+	usual := policies // its options are the same, but one is given
+	usual.Given = map[string]any{"sutton_barto_reward": false}
+	if _, err := Compare(t.Context(), usual); err == nil || !strings.Contains(err.Error(), "is used up: line 2 of") {
+		t.Errorf("an option with its default: %v, want it refused", err)
+	}
 	other := policies
 	other.Given = map[string]any{"sutton_barto_reward": true}
 	if _, err := Compare(t.Context(), other); err != nil {
