@@ -43,7 +43,7 @@ func (c *Client) Check() error {
 func (c *Client) QueryRange(ctx context.Context, query string, start, end time.Time, step time.Duration) ([]byte, error) {
 	return c.ask(ctx, "query_range", url.Values{
 		"query": {query}, "start": {unixSeconds(start)}, "end": {unixSeconds(end)},
-		"step": {strconv.FormatFloat(step.Seconds(), 'f', -1, 64)},
+		"step": {seconds(step)},
 	})
 }
 
@@ -60,7 +60,7 @@ func (c *Client) ask(ctx context.Context, path string, form url.Values) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	form.Set("timeout", c.Timeout.String())
+	form.Set("timeout", seconds(c.Timeout))
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(form.Encode()))
@@ -97,6 +97,9 @@ func (c *Client) ask(ctx context.Context, path string, form url.Values) ([]byte,
 	}
 	return body, nil
 }
+
+// seconds returns a duration as Prometheus reads it: a number, or a duration without a fraction; 1.5s would be an error.
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 func unixSeconds(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
