@@ -107,6 +107,15 @@ func (t *tail) since(row int) Table {
 	return table
 }
 
+// next returns the first row that a viewer lacks who has rows of the file since its began-th restart. A run that was
+// forgotten meanwhile may have fewer.
+func (t *tail) next(began, rows int) int {
+	if began != t.began || rows > t.rows() {
+		return 0
+	}
+	return rows
+}
+
 func (t *tail) rows() int {
 	if len(t.table.Values) == 0 {
 		return 0
@@ -193,12 +202,7 @@ func (r *runSource) update(seen any) (data, now any, skipped int) {
 	n := &RunUpdate{}
 	err := r.s.withLogs(r.id, func(l *runLog) error {
 		after = runSeen{l.progress.began, l.progress.rows(), l.evaluations.began, l.evaluations.rows(), l.version}
-		if after.progressBegan == before.progressBegan {
-			n.From.Progress = before.progress
-		}
-		if after.evaluationsBegan == before.evaluationsBegan {
-			n.From.Evaluations = before.evaluations
-		}
+		n.From.Progress, n.From.Evaluations = l.progress.next(before.progressBegan, before.progress), l.evaluations.next(before.evaluationsBegan, before.evaluations)
 		n.Progress, n.Evaluations = l.progress.since(n.From.Progress), l.evaluations.since(n.From.Evaluations)
 		if !again || after.version != before.version {
 			n.Comparison, n.Config, n.Paired = l.comparison, l.config, l.paired
