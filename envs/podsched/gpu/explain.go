@@ -5,7 +5,6 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
-	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
 
 // Explain describes the coming decision, a row for each node: its name, its GPU model, the device that option devices
@@ -15,7 +14,7 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 	columns = []string{"node", "model", "devices"}
 	var scores []func(c *gpushare.Class, nodes []int32, scores []int64)
 	for i := range gpushare.Policies {
-		if of := gpushare.Policies[i].Scores(&t.inventory, t.outlook().Reserve); of != nil {
+		if of := gpushare.Policies[i].Scores(&t.inventory, t.in.Outlook.OrEmpty().Reserve); of != nil {
 			columns, scores = append(columns, gpushare.Policies[i].Name), append(scores, of)
 		}
 	}
@@ -45,12 +44,4 @@ func (t *Task) Explain(s *cluster.State) (columns []string, rows [][]string) {
 		}
 	}
 	return columns, rows
-}
-
-// outlook returns the outlook of the episode, or an empty one before the first episode.
-func (t *Task) outlook() *gpuworkload.Outlook {
-	if t.in.Outlook == nil {
-		return &gpuworkload.Outlook{Frag: &gpushare.Fragmenter{}, Reserve: &gpushare.Reserve{}}
-	}
-	return t.in.Outlook
 }

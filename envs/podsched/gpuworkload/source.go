@@ -63,6 +63,14 @@ type Outlook struct {
 	Kinds   [3]float64 // parts of the pods: without GPUs, sharing one, bound to models
 }
 
+// OrEmpty returns the outlook, or an empty one for nil, as before the first episode.
+func (o *Outlook) OrEmpty() *Outlook {
+	if o == nil {
+		return &Outlook{Frag: &gpushare.Fragmenter{}, Reserve: &gpushare.Reserve{}}
+	}
+	return o
+}
+
 // Instance holds the nodes and the pods of an episode.
 type Instance struct {
 	Nodes    []int32 // of [Source.Nodes], in the order of the cluster
