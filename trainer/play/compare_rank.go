@@ -227,7 +227,10 @@ func correct(claims []*Claim) {
 // judge returns a claim as a sentence. Signed numbers have the table's sign: the policy's mean minus the
 // baseline's.
 func (res *Comparison) judge(name string, c *Claim, d tracking.Estimate, best *Row, n int, of string) string {
-	percent := 100 * d.Mean / math.Abs(best.Mean)
+	size := fmt.Sprintf("%+.2f %%", 100*d.Mean/math.Abs(best.Mean))
+	if best.Mean == 0 {
+		size = fmt.Sprintf("%+.*f", res.Decimals(), d.Mean)
+	}
 	p := fmt.Sprintf("p = %.2g", c.Adjusted)
 	if c.Adjusted < 1e-4 {
 		p = "p < 0.0001"
@@ -239,7 +242,7 @@ func (res *Comparison) judge(name string, c *Claim, d tracking.Estimate, best *R
 		p = fmt.Sprintf("difference %+.*f, 95 %% interval %s; %s", res.Decimals(), d.Mean, cli.Interval(d.Low, d.High, res.Decimals()), p)
 	}
 	if c.Verdict == VerdictUndecided {
-		return fmt.Sprintf("%s is not better than the best baseline, %s: the difference of %+.2f %% may be chance (%s)", name, best.Policy, percent, p)
+		return fmt.Sprintf("%s is not better than the best baseline, %s: the difference of %s may be chance (%s)", name, best.Policy, size, p)
 	}
-	return fmt.Sprintf("%s is %s than the best baseline, %s, by %.2f %% (%s)", name, c.Verdict, best.Policy, math.Abs(percent), p)
+	return fmt.Sprintf("%s is %s than the best baseline, %s, by %s (%s)", name, c.Verdict, best.Policy, size[1:], p)
 }

@@ -41,6 +41,16 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestBestOfZero: beside a best baseline whose mean is 0, the difference is no percentage.
+func TestBestOfZero(t *testing.T) {
+	for want, model := range map[string][]float64{"m is better than the best baseline, b, by 5.0000 (": {5, 5.5, 4.5}, "the difference of +0.3333 may be chance": {-3, 1, 3}} {
+		c := Comparison{Rows: []Row{ofTraining("m", model...), ofBaseline("b", 0, 0.5, -0.5)}}
+		if c.rank(); len(c.Verdict) != 1 || !strings.Contains(c.Verdict[0], want) {
+			t.Errorf("verdict %q, want %s", c.Verdict, want)
+		}
+	}
+}
+
 // values returns the numbers of a row of n episodes: mean ± spread, by turns.
 func values(mean, spread float64, n int) []float64 {
 	x := make([]float64, n)

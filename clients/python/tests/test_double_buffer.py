@@ -69,6 +69,9 @@ def test_mistakes() -> None:
     with DoubleBuffer(CARTPOLE, 4) as envs:
         with pytest.raises(gymnasium.error.NoAsyncCallError, match="async_reset"):
             envs.recv()
+        for seeds in (range(3), range(5)):
+            with pytest.raises(ValueError, match=f"{len(seeds)} seeds for 4 environments"):
+                envs.async_reset(seed=seeds)
         envs.async_reset(seed=1)
         with pytest.raises(gymnasium.error.NoAsyncCallError, match="send before recv"):
             envs.send(np.zeros(2, np.int64))

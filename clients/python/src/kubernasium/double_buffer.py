@@ -81,7 +81,12 @@ class DoubleBuffer:
             options: the environment's reset options.
 
         Steps that are not received are dropped.
+
+        Raises:
+            ValueError: a sequence of seeds has another length than there are environments.
         """
+        if isinstance(seed, (Sequence, np.ndarray)) and len(seed) != self.num_envs:
+            raise ValueError(f"{len(seed)} seeds for {self.num_envs} environments")
         while self._stepping:
             part = self._stepping.popleft()
             if part not in self._first:
