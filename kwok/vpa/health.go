@@ -2,6 +2,7 @@ package vpa
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -80,6 +81,28 @@ func (r *Recommender) Lead(ctx context.Context, l lease.Lease, interval time.Dur
 	return lease.Hold(ctx, r.client, l, r.loop.watchdog, func(ctx context.Context) {
 		r.log.Info("leading", "identity", l.Identity)
 		_ = r.Run(ctx, interval, done) // always nil
+		if err := r.release(); err != nil {
+			r.log.Error("close models", "err", err)
+		}
 		r.log.Info("no longer leading", "identity", l.Identity)
 	})
+}
+
+// release closes the models that resume from storage. While another instance leads, they become outdated, and
+// their checkpoints would replace newer ones.
+func (r *Recommender) release() error {
+	if !r.config.Checkpoints && r.config.History == nil {
+		return nil // nothing else has what they have learned
+	}
+	r.past = nil
+	var errs []error
+	for _, a := range r.known {
+		for name, c := range a.containers {
+			if c.live.Checkpoint() != nil {
+				delete(a.containers, name)
+				errs = append(errs, c.model.Close())
+			}
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -1,0 +1,123 @@
+package vpa
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	metricsfake "k8s.io/metrics/pkg/client/clientset/versioned/fake"
+
+	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/lease"
+)
+
+// fakeWorld is a recommender of upstream's algorithm on fake clients, with a Deployment app and its pods a and b.
+type fakeWorld struct {
+	*Recommender
+	client  *fake.Clientset
+	sampled map[string]time.Time // times of the pods' samples
+}
+
+func newFakeWorld(t *testing.T, checkpointed bool) *fakeWorld {
+	t.Helper()
+	labels := map[string]string{"app": "app"}
+	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: amounts(cluster.Resources{MilliCPU: 100, MemoryBytes: 1 << 20})}}}}
+	objects := []runtime.Object{&appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "app"},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}},
+	}}
+	w := &fakeWorld{sampled: map[string]time.Time{}}
+	for _, name := range []string{"a", "b"} {
+		objects = append(objects, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels}, Spec: spec, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		})
+	}
+	w.client = fake.NewClientset(objects...)
+	scales := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": GroupVersion.String(), "kind": "VerticalPodAutoscaler", "metadata": map[string]any{"namespace": "shop", "name": "app", "uid": "1"},
+		"spec": map[string]any{"targetRef": map[string]any{"kind": "Deployment", "name": "app"}},
+	}}
+	api := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		autoscalers: "VerticalPodAutoscalerList", checkpoints: "VerticalPodAutoscalerCheckpointList",
+	}, scales)
+	usage := metricsfake.NewSimpleClientset()
+	usage.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		list := &v1beta1.PodMetricsList{}
+		for name, at := range w.sampled {
+			list.Items = append(list.Items, v1beta1.PodMetrics{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels}, Timestamp: metav1.NewTime(at),
+				Containers: []v1beta1.ContainerMetrics{{Name: "main", Usage: corev1.ResourceList{
+					corev1.ResourceCPU: *resource.NewMilliQuantity(50, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(1<<20, resource.BinarySI),
+				}}},
+			})
+		}
+		return true, list, nil
+	})
+	s, err := envs.Lookup("k8s/VerticalPodAutoscaler-v0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := OpenBaseline(s, nil, "upstream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Recommender = &Recommender{
+		config: Config{Name: DefaultRecommender, Open: open, Checkpoints: checkpointed}, client: w.client, api: api, metrics: usage.MetricsV1beta1(),
+		log: slog.New(slog.DiscardHandler), known: map[string]*autoscaler{}, loop: loop{watchdog: lease.NewWatchdog()},
+	}
+	return w
+}
+
+// TestLeadResumes: an instance that leads again resumes from the checkpoint, which another leader may have replaced
+// meanwhile, and does not overwrite it by what it knew before.
+func TestLeadResumes(t *testing.T) {
+	w := newFakeWorld(t, true)
+	start := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	w.sampled["a"], w.sampled["b"] = start, start
+	samples := func() int64 {
+		o, err := w.api.Resource(checkpoints).Namespace("shop").Get(t.Context(), "app-main", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _, _ := unstructured.NestedInt64(o.Object, "status", "totalSamplesCount")
+		return n
+	}
+	lead := func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := lease.Lease{Identity: "one", Duration: time.Hour, Renew: time.Minute, Retry: 10 * time.Millisecond}
+		if err := w.Lead(ctx, l, time.Hour, func(Report) { cancel() }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lead()
+	if got := samples(); got != 2 {
+		t.Fatalf("the first leader stores %d samples, want 2", got)
+	}
+	other := newFakeWorld(t, true)
+	other.api, other.sampled["a"], other.sampled["b"] = w.api, start.Add(time.Minute), start.Add(time.Minute)
+	if _, err := other.Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := samples(); got != 4 {
+		t.Fatalf("the second leader stores %d samples, want 4", got)
+	}
+	w.sampled["a"], w.sampled["b"] = start.Add(2*time.Minute), start.Add(2*time.Minute)
+	lead()
+	if got := samples(); got != 6 {
+		t.Errorf("the first leader stores %d samples when it leads again, want 6", got)
+	}
+}
