@@ -23,10 +23,14 @@ type pooledPod struct {
 	devices []int
 }
 
+// forever is the end of a pod that has none, as in recordings that lack it.
+const forever = time.Duration(math.MaxInt64)
+
 // PooledWait returns the mean waiting time, in seconds, of timed arrivals in a cluster of which only the capacity counts,
 // without what placements could save: the nodes of each GPU model are one node, and pods that are not bound to models take
 // nothing and never wait. As in the environment, pods wait in the order of arrival, and a pod that fits starts. A pod takes
-// the devices of best fit from the permitted model with the most free devices.
+// the devices of best fit from the permitted model with the most free devices. Pods that no end of another one can help are
+// given up.
 //
 // It is an oracle and no strict bound: in another order pods may wait less, and placements decide which pod fits first.
 func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals []Arrival) float64 {
@@ -36,12 +40,16 @@ func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals
 	var waited time.Duration
 	pods := 0
 	for next := 0; next < len(arrivals) || len(queue) > 0; {
-		at := time.Duration(math.MaxInt64)
+		at := forever
 		if next < len(arrivals) {
 			at = arrivals[next].At
 		}
 		for i := range running {
 			at = min(at, running[i].until)
+		}
+		if at == forever {
+			pods -= len(queue)
+			break
 		}
 		running = slices.DeleteFunc(running, func(p pooledPod) bool {
 			if p.until > at {
@@ -68,7 +76,11 @@ func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals
 				return false
 			}
 			p.take(c, devices, 1)
-			running = append(running, pooledPod{at + a.Duration, c, p, devices})
+			until := forever
+			if a.Duration > 0 {
+				until = at + a.Duration
+			}
+			running = append(running, pooledPod{until, c, p, devices})
 			waited += at - a.At
 			return true
 		})

@@ -46,4 +46,12 @@ func TestPooledWait(t *testing.T) {
 	if want := (40. + 5) / 7; math.Abs(wait-want) > 1e-9 {
 		t.Errorf("pods wait %v s, want %v", wait, want)
 	}
+	// The first pod never ends, so that the fourth one is given up.
+	wait = gpuworkload.PooledWait(&cluster, cat, []gpuworkload.Arrival{
+		{Class: one}, {Class: two, Duration: 10 * s}, {Class: two, Duration: 10 * s},
+		{Class: one, At: 5 * s, Duration: 10 * s}, {Class: two, At: 6 * s, Duration: 10 * s},
+	})
+	if want := 4. / 4; math.Abs(wait-want) > 1e-9 {
+		t.Errorf("beside a pod without an end others wait %v s, want %v", wait, want)
+	}
 }
