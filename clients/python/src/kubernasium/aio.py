@@ -12,7 +12,8 @@ separate connections.
 
 A cancelled task leaves the connection usable. If its request ends within a tenth of a second, it has taken effect, but
 its reply is dropped. Otherwise it is cancelled at the server, too; after a `reset` or a step that was cancelled while
-it ran, reset again. A lost connection raises `ConnectionLostError`.
+it ran, reset again. A lost connection raises `ConnectionLostError`. The client sends no pings: a server ends a session
+that makes no request for its limit `idle_ms`, by default ten minutes.
 
 `aio.make` with several URLs spreads a vector over their servers, and survives the loss of any of them:
 
