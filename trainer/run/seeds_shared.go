@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -118,6 +119,9 @@ func (c *Config) attemptSeed(parent, worker string) error {
 	var latest time.Time
 	from := ""
 	for _, e := range before {
+		if strings.HasPrefix(e.Name(), ".") { // an incomplete copy
+			continue
+		}
 		checkpoint, err := newestCheckpoint(filepath.Join(parent, e.Name()), c.Env)
 		if err != nil {
 			return err
@@ -136,7 +140,11 @@ func (c *Config) attemptSeed(parent, worker string) error {
 	if from == "" {
 		return nil
 	}
-	if err := os.CopyFS(c.Folder, os.DirFS(from)); err != nil {
+	copied := filepath.Join(parent, "."+filepath.Base(c.Folder)) // hidden until it is whole
+	if err := errors.Join(os.CopyFS(copied, os.DirFS(from)), os.Remove(c.Folder)); err != nil {
+		return err
+	}
+	if err := os.Rename(copied, c.Folder); err != nil {
 		return err
 	}
 	c.Resume, err = newestCheckpoint(c.Folder, c.Env)
