@@ -57,21 +57,38 @@ func Start(t *testing.T) string {
 		<-ended
 	})
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	conn, events, err := zk.Connect([]string{address}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
 	for timer := time.After(startTimeout); ; {
+		conn, events, err := zk.Connect([]string{address}, 10*time.Second, zk.WithLogInfo(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered := answers(events, ended)
+		conn.Close()
 		select {
-		case e := <-events:
-			if e.State == zk.StateHasSession {
-				return address
-			}
 		case <-ended:
 			t.Fatalf("ZooKeeper ended:\n%s", &log)
 		case <-timer:
 			t.Fatalf("ZooKeeper does not answer at %s", address)
+		default:
+			if answered {
+				return address
+			}
+		}
+	}
+}
+
+// answers waits for a session, but not long: a server that is just starting may accept a connection and never answer on it.
+func answers(events <-chan zk.Event, ended <-chan struct{}) bool {
+	for timer := time.After(5 * time.Second); ; {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return true
+			}
+		case <-ended:
+			return false
+		case <-timer:
+			return false
 		}
 	}
 }
