@@ -14,9 +14,9 @@ import (
 // It tries [planner.AppOrder] and [planner.RoundsOrder] and keeps the better placement. It is safe for concurrent use;
 // goroutines take turns.
 type filler struct {
-	// policy chooses a child of a vertex of the tree, given observation and mask, and must not retain them.
-	policy func(obs []float32, mask []bool) (int, error)
-	begin  func() // tells a recurrent policy that an episode begins; may be nil
+	// policy chooses a child of a vertex of the tree, given observation and mask, and must not retain them. At the first
+	// vertex of a filling an episode begins.
+	policy func(obs []float32, mask []bool, first bool) (int, error)
 
 	mu   sync.Mutex
 	of   *planner.Model // model of ep
@@ -63,12 +63,9 @@ func (f *filler) Fill(p *planner.Problem, x planner.Placement) error {
 func (f *filler) play(order []int) error {
 	f.tree.Reset()
 	f.ep.Load(order)
-	if f.begin != nil {
-		f.begin()
-	}
-	for f.ep.App() != world.NoApp {
+	for first := true; f.ep.App() != world.NoApp; first = false {
 		f.ep.Observe(&f.tree, f.ep.Rows(), f.obs, f.mask)
-		child, err := f.policy(f.obs, f.mask)
+		child, err := f.policy(f.obs, f.mask, first)
 		if err != nil {
 			return err
 		}

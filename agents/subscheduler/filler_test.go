@@ -19,7 +19,7 @@ func TestSubSchedulerByGain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sub := &filler{policy: func(obs []float32, mask []bool) (int, error) {
+	sub := &filler{policy: func(obs []float32, mask []bool, _ bool) (int, error) {
 		best := -1
 		for c, ok := range mask {
 			if ok && (best < 0 || obs[c*world.NodeFeatures+world.GainFeature] > obs[best*world.NodeFeatures+world.GainFeature]) {
@@ -46,7 +46,7 @@ func TestSubSchedulerByGain(t *testing.T) {
 			t.Errorf("placement of %v worth %v, want %v worth %v", x.Batch(), p.Value(x), batch, want)
 		}
 	}
-	stubborn := &filler{policy: func([]float32, []bool) (int, error) { return 3, nil }}
+	stubborn := &filler{policy: func([]float32, []bool, bool) (int, error) { return 3, nil }}
 	if err := stubborn.Fill(p, x); err == nil {
 		t.Error("a choice outside the mask is accepted")
 	}

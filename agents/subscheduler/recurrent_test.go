@@ -15,8 +15,6 @@ import (
 	_ "github.com/kubernasium/kubernasium/envs/all"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
-	"github.com/kubernasium/kubernasium/envs/lra/subcluster"
-	"github.com/kubernasium/kubernasium/envs/lra/throughput"
 	"github.com/kubernasium/kubernasium/models"
 )
 
@@ -58,14 +56,7 @@ func TestRecurrent(t *testing.T) {
 	batches := []lra.Counts{{5, 4, 3, 2, 1, 6, 7}, {7, 1, 2, 3, 4, 5, 6}, {5, 4, 3, 2, 1, 6, 7}}
 	var filled []planner.Placement
 	for _, batch := range batches {
-		p, err := planner.NewProblem(throughput.GenerateTable(0), subcluster.Nodes, batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x := make(planner.Placement, subcluster.Nodes)
-		if err := sub.Fill(p, x); err != nil {
-			t.Fatal(err)
-		}
+		_, x := fill(t, sub, batch)
 		if x.Batch() != batch {
 			t.Errorf("placement of %v, want %v", x.Batch(), batch)
 		}

@@ -57,13 +57,16 @@ func newSubScheduler(path string, f models.File) (subcluster.Scheduler, error) {
 	}
 	b := &envs.Batch{Reward: make([]float64, 1), EpisodeLength: make([]int64, 1)}
 	action := make([]float32, 1)
-	return &filler{begin: func() { clear(b.EpisodeLength) }, policy: func(obs []float32, mask []bool) (int, error) {
+	return &filler{policy: func(obs []float32, mask []bool, first bool) (int, error) {
 		if len(obs) != f.Meta.Spec.Inputs {
 			return 0, fmt.Errorf("%s is trained on observations of %d numbers, want %d", path, f.Meta.Spec.Inputs, len(obs))
 		}
 		b.Obs, b.Mask = obs, mask
-		err := policy.Act(b, action)
 		b.EpisodeLength[0]++
+		if first {
+			b.EpisodeLength[0] = 0
+		}
+		err := policy.Act(b, action)
 		return int(action[0]), err
 	}}, nil
 }

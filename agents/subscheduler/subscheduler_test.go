@@ -21,6 +21,19 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := lra.Counts{5, 4, 3, 2, 1, 6, 7}
+	p, x := fill(t, sub, batch)
+	roundRobin, err := p.Place(planner.AppOrder(batch), p.RoundRobin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, least := p.Average(x), p.Average(roundRobin); got < least {
+		t.Errorf("throughput %v of a container, want at least round-robin's %v", got, least)
+	}
+}
+
+// fill returns a batch's problem and its placement on an empty sub-cluster.
+func fill(t *testing.T, sub subcluster.Scheduler, batch lra.Counts) (*planner.Problem, planner.Placement) {
+	t.Helper()
 	p, err := planner.NewProblem(throughput.GenerateTable(0), subcluster.Nodes, batch)
 	if err != nil {
 		t.Fatal(err)
@@ -29,13 +42,7 @@ func TestRead(t *testing.T) {
 	if err := sub.Fill(p, x); err != nil {
 		t.Fatal(err)
 	}
-	roundRobin, err := p.Place(planner.AppOrder(batch), p.RoundRobin())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, least := p.Average(x), p.Average(roundRobin); got < least {
-		t.Errorf("throughput %v of a container, want at least round-robin's %v", got, least)
-	}
+	return p, x
 }
 
 func TestReadRefuses(t *testing.T) {
