@@ -184,6 +184,21 @@ func (c *client) open() {
 	c.want("reset.ok 3")
 }
 
+// lease says hello and returns what resumes the session.
+func (c *client) lease() (sid, token string) {
+	c.t.Helper()
+	c.send("hello", "ver", []int{1, 5}, "caps", []string{"resume"})
+	c.want("welcome 1")
+	var welcome struct {
+		SID   string `json:"sid"`
+		Token string `json:"resume_token"`
+	}
+	if err := c.f.Decode(&welcome); err != nil {
+		c.t.Fatal(err)
+	}
+	return welcome.SID, welcome.Token
+}
+
 // ended waits for the end of the connection, and for its close code over WebSocket.
 func (c *client) ended(code int) {
 	c.t.Helper()

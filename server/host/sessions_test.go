@@ -56,15 +56,7 @@ func TestSessions(t *testing.T) {
 func TestSessionWithoutConnection(t *testing.T) {
 	s := hosttest.Start(t, func(c *host.Config) { c.Limits.LeaseMS = 60_000 })
 	c := dial(t, s.Unix)
-	c.send("hello", "ver", []int{1, 5}, "caps", []string{"resume"})
-	c.want("welcome 1")
-	var welcome struct {
-		SID   string `json:"sid"`
-		Token string `json:"resume_token"`
-	}
-	if err := c.f.Decode(&welcome); err != nil {
-		t.Fatal(err)
-	}
+	sid, token := c.lease()
 	c.send("make", "env", "test/Slow-v0", "n", 3)
 	c.want("make.ok 2")
 	if err := c.unix.Close(); err != nil {
@@ -72,10 +64,10 @@ func TestSessionWithoutConnection(t *testing.T) {
 	}
 	eventually(t, "without its connection", func() bool { l := s.Sessions(); return len(l) == 1 && !l[0].Connected })
 	info := s.Sessions()[0]
-	if info.ID != welcome.SID || len(info.Live) != 1 || info.Live[0].N != 3 || info.Running || info.Waiting != 0 {
-		t.Errorf("session %+v, want %s with 3 environments", info, welcome.SID)
+	if info.ID != sid || len(info.Live) != 1 || info.Live[0].N != 3 || info.Running || info.Waiting != 0 {
+		t.Errorf("session %+v, want %s with 3 environments", info, sid)
 	}
-	if welcome.Token == "" || strings.Contains(fmt.Sprintf("%+v", info), welcome.Token) {
-		t.Errorf("session %+v shows its token %q", info, welcome.Token)
+	if token == "" || strings.Contains(fmt.Sprintf("%+v", info), token) {
+		t.Errorf("session %+v shows its token %q", info, token)
 	}
 }
