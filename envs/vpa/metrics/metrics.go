@@ -60,7 +60,7 @@ func (m *Usage) Bytes() int64 {
 	for r := range m.Hour {
 		n += len(m.Hour[r].ring) + len(m.Day[r].ring)
 	}
-	return 16 * int64(n) // a number and a position
+	return 12 * int64(n) // a number and a position
 }
 
 // Window tracks the mean and the largest of the last n numbers pushed.
@@ -70,19 +70,18 @@ type Window struct {
 	count int       // numbers in ring
 	sum   float64
 
-	// peaks holds the positions, in pushes, of the numbers that are larger than all later ones, in
-	// a ring of their own that begins at first. The first one is the largest number.
-	peaks       []int
+	// peaks holds the positions in ring of the numbers that are larger than all later ones, in a
+	// ring of their own that begins at first. The first one is the largest number.
+	peaks       []int32
 	first, held int
-	pushes      int
 }
 
 // NewWindow returns a window of n numbers.
-func NewWindow(n int) Window { return Window{ring: make([]float64, n), peaks: make([]int, n)} }
+func NewWindow(n int) Window { return Window{ring: make([]float64, n), peaks: make([]int32, n)} }
 
 // Reset removes the numbers.
 func (w *Window) Reset() {
-	w.next, w.count, w.sum, w.first, w.held, w.pushes = 0, 0, 0, 0, 0, 0
+	w.next, w.count, w.sum, w.first, w.held = 0, 0, 0, 0, 0
 }
 
 // Push adds a number.
@@ -90,7 +89,7 @@ func (w *Window) Push(v float64) {
 	n := len(w.ring)
 	if w.count == n {
 		w.sum -= w.ring[w.next]
-		if w.peaks[w.first] == w.pushes-n {
+		if int(w.peaks[w.first]) == w.next {
 			if w.first++; w.first == n {
 				w.first = 0
 			}
@@ -106,7 +105,7 @@ func (w *Window) Push(v float64) {
 		if at >= n {
 			at -= n
 		}
-		if w.ring[w.peaks[at]%n] > v {
+		if w.ring[w.peaks[at]] > v {
 			break
 		}
 		w.held--
@@ -115,9 +114,8 @@ func (w *Window) Push(v float64) {
 	if at >= n {
 		at -= n
 	}
-	w.peaks[at] = w.pushes
+	w.peaks[at] = int32(w.next)
 	w.held++
-	w.pushes++
 	if w.next++; w.next == n {
 		w.next = 0
 	}
@@ -128,7 +126,7 @@ func (w *Window) Max() float64 {
 	if w.held == 0 {
 		return 0
 	}
-	return w.ring[w.peaks[w.first]%len(w.ring)]
+	return w.ring[w.peaks[w.first]]
 }
 
 // Last returns the last number, or 0 if there is none.

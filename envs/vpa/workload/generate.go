@@ -53,10 +53,7 @@ func (a Amounts) Resources() cluster.Resources { return a.at(1, 1) }
 func round(x float64) int64 {
 	x = min(max(x, 0), maxAmount)
 	n := int64(x)
-	if x-float64(n) >= 0.5 {
-		n++
-	}
-	return n
+	return n + int64(2*(x-float64(n))) // without a branch, which would be unpredictable
 }
 
 // Container holds the requests and limits of a workload's container.
