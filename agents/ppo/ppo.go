@@ -65,6 +65,7 @@ type minibatch struct {
 	begins    []bool
 
 	rows         []int     // of the rollout
+	next         []int     // the first rows of the next minibatch
 	adv          []float32 // advantages
 	sums         stats     // over rows
 	dists        []distribution.Distribution
@@ -248,9 +249,11 @@ func (l *Learner) gatherAdvantages(_, i int) {
 func (l *Learner) gradient(i int) (stats, error) {
 	a, buf, b := l.actor, l.collector.Buf, &l.batch
 	part, lo, hi := l.minibatch(i)
-	b.rows, b.adv = part, l.adv[lo:hi]
+	b.rows, b.next, b.adv = part, nil, l.adv[lo:hi]
 	if l.collector.Seq != nil {
 		b.rows = l.gatherSequences(part)
+	} else {
+		b.next = l.perm[hi:min(hi+blockRows, len(l.perm))]
 	}
 	n := len(b.rows)
 	if err := l.pass(b.obs[:n*buf.ObsSize], b.dOut[:n*a.Spec().Outputs()], n); err != nil {
@@ -344,7 +347,11 @@ func (l *Learner) sumStats(_, part int) {
 // gatherRows copies the observations, masks and records of the minibatch's rows lo to hi, and prefetches the next block.
 func (l *Learner) gatherRows(_, lo, hi int) {
 	b, buf := &l.batch, l.collector.Buf
-	for _, r := range b.rows[hi:min(hi+blockRows, len(b.rows))] { // they arrive while the worker computes its rows
+	next := b.rows[hi:min(hi+blockRows, len(b.rows))]
+	if len(next) == 0 {
+		next = b.next
+	}
+	for _, r := range next { // they arrive while the worker computes its rows
 		l.prefetch(r)
 		vmath.Prefetch(l.records[r : r+1])
 	}

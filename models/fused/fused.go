@@ -84,7 +84,7 @@ type Network struct {
 	balanced bool // groups have about equal work
 
 	// Stored, so that a pass allocates nothing.
-	forwardPart, backwardPart, forwardLane, backwardLane, beforePart, afterPart, shardPart func(worker, part int)
+	forwardPart, backwardPart, forwardLane, betweenLanes, backwardLane, beforePart, afterPart, shardPart func(worker, part int)
 }
 
 var (
@@ -114,7 +114,7 @@ func newNetwork(spec models.Spec, rng *rand.Rand, k variant) (*Network, error) {
 	}
 	n.build()
 	n.team, n.forwardPart, n.backwardPart = team.New(), n.computeForward, n.computeBackward
-	n.forwardLane, n.backwardLane = n.computeForwardLane, n.computeBackwardLane
+	n.forwardLane, n.betweenLanes, n.backwardLane = n.computeForwardLane, n.computeBetweenLanes, n.computeBackwardLane
 	n.beforePart, n.afterPart, n.shardPart = n.callBefore, n.callAfter, n.computeShard
 	n.apart.bind(n)
 	n.recurrence.bind(n)
@@ -243,7 +243,6 @@ func (n *Network) BackwardBeside(dOutputs []float32, parts int, f func(worker, p
 		return fmt.Errorf("%w: %d gradients for %d outputs", ErrBatch, len(dOutputs), want)
 	}
 	n.dOut = dOutputs
-	n.updateTransposes()
 	for _, l := range n.lstms {
 		clear(l.dOutput[:n.rows*l.width])
 	}
@@ -256,9 +255,14 @@ func (n *Network) BackwardBeside(dOutputs []float32, parts int, f func(worker, p
 
 // updateTransposes copies the weights that backward passes read transposed.
 func (n *Network) updateTransposes() {
-	for _, t := range n.transposes {
-		n.k.transpose(t.dst, t.src, t.rows, t.cols)
+	for i := range n.transposes {
+		n.updateTranspose(i)
 	}
+}
+
+func (n *Network) updateTranspose(i int) {
+	t := n.transposes[i]
+	n.k.transpose(t.dst, t.src, t.rows, t.cols)
 }
 
 // Close does nothing and returns nil: a network holds only memory.

@@ -123,6 +123,15 @@ func (n *Network) computeForwardLane(worker, lane int) {
 	n.workers[worker].forward(g.towers, g.free, 0, n.rows)
 }
 
+// computeBetweenLanes computes what lasts too short to be divided: parts beside the backward pass, and transposes for it.
+func (n *Network) computeBetweenLanes(worker, part int) {
+	if part < n.beside {
+		n.besidePart(worker, part)
+	} else {
+		n.updateTranspose(part - n.beside)
+	}
+}
+
 func (n *Network) computeBackwardLane(worker, lane int) {
 	g, w := n.groups[lane], n.workers[worker]
 	for lo := 0; lo < n.rows; lo += n.shard {
@@ -149,10 +158,11 @@ func (n *Network) balance(size []int) {
 func (n *Network) runBackward() {
 	n.resetTurns()
 	if n.inLanes() {
-		n.do(n.beside, n.besidePart)
+		n.do(n.beside+len(n.transposes), n.betweenLanes)
 		n.team.Lanes(len(n.groups), n.backwardLane)
 		return
 	}
+	n.updateTransposes()
 	shards := n.shards()
 	n.apart.begin(len(n.groups))
 	n.do(n.beside+shards*len(n.groups), n.backwardPart)

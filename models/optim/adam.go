@@ -40,7 +40,7 @@ type chunk struct{ param, lo, hi int }
 
 const (
 	chunkSize = 1 << 12 // elements of a chunk; whole vectors
-	minShared = 1 << 15 // number of parameters from which workers share a step
+	minShared = 1 << 13 // number of parameters from which workers share a step
 )
 
 var _ Optimizer = (*Adam)(nil)
