@@ -9,7 +9,7 @@ seeds, so a figure is in order if it rounds to what is printed. A part that is i
 LOGS/journal.json, as is its duration, and is not made again unless the part or what is printed changes; finished
 trainings of a part are found again, too. The command fails if a figure differs, or if its page no longer has it.
 
-A part has a name, the minutes that it takes on two idle cores, and one of four forms:
+A part has a name, the minutes that it takes on two idle cores, and one of five forms:
     table, column    beginning of the header of a table of the page, and the column that has the figures of
     evaluate         this command of the trainer, in the rows of its policies
 
@@ -29,12 +29,16 @@ A part has a name, the minutes that it takes on two idle cores, and one of four 
     record           CSV file that the comparison writes, on which bold print rests
     sealed           CSV file of a comparison on the sealed block, its episodes and their first (0); played once, in order
 
+    csv, table, rows CSV file of a comparison in place of evaluate: the rows' numbers are POLICY > COLUMN, or
+                     POLICY > COLUMN > N for the N-th number of a cell, from 0. These need no trainer
+
     run, writes      a command of the shell, and the files that it writes
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import fnmatch
 import hashlib
 import itertools
@@ -238,6 +242,28 @@ def measured(name: str, documents: list[Json]) -> float:
     return over(found)
 
 
+def csv_document(path: str) -> Json:
+    """Returns the numbers of a table of compare, by policy and column.
+
+    A column whose name occurred before, as an interval does, has the name of the column before it in brackets.
+    """
+    with open(path, newline="") as file:
+        header, *rows = csv.reader(file)
+    columns = [f"{name} ({header[i - 1]})" if name in header[:i] else name for i, name in enumerate(header)]
+    out = {}
+    for policy, *row in rows:
+        numbers = [[float(number.group()) for number in NUMBER.finditer(cell)] for cell in row]
+        found = [(name, cell[0] if len(cell) == 1 else cell) for name, cell in zip(columns[1:], numbers) if cell]
+        out[policy.removesuffix(" (oracle)")] = dict(found)
+    return out
+
+
+def differing_figures(page: str, part: Json, documents: list[Json]) -> list[str]:
+    """Returns which of the numbers printed in the part's rows are not those of the documents."""
+    got = [(name, measured(name, documents), text) for name, text in printed_rows(page, part)]
+    return [f"{name} is {value:.6g}, printed {text}" for name, value, text in got if not agrees(text, value)]
+
+
 def play_sealed(trainer: str, command: list[str], models: list[str], sealed: Json) -> None:
     """Plays the sealed block with the models of a part, unless its table is there."""
     table = Path(sealed["table"])
@@ -263,6 +289,8 @@ def policies(command: list[str], document: Json) -> dict[str, float]:
 
 def unprinted(page: str, part: Json) -> list[str]:
     """Returns which figures of a part its page does not print, and which it prints bold without a record."""
+    if "csv" in part:
+        return differing_figures(page, part, [csv_document(part["csv"])])
     if "table" in part:
         return [] if printed_figures(page, part) else [f"{page}: the table {part['table']!r} has no figure"]
     if "run" in part:
@@ -286,12 +314,13 @@ def differing_rows(trainer: str, page: str, part: Json, data: str, logs: Path) -
     for number in seeds_of(part.get("each", "0..0")):
         command = with_models(expand(part["evaluate"].replace("EACH", str(number)), data, logs), models)
         documents.append(run([trainer, *command]))
-    got = [(name, measured(name, documents), text) for name, text in printed_rows(page, part)]
-    return [f"{name} is {value:.6g}, printed {text}" for name, value, text in got if not agrees(text, value)]
+    return differing_figures(page, part, documents)
 
 
 def differing(trainer: str, page: str, part: Json, data: str, logs: Path) -> list[str]:
     """Makes a part, and returns which figures are not those that are printed."""
+    if "csv" in part:
+        return unprinted(page, part)
     if "run" in part:
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", part["run"]], check=False)
         return [f"{part['run']} ended with {done.returncode}"] if done.returncode else unprinted(page, part)
