@@ -1,8 +1,11 @@
 package online_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -148,14 +151,18 @@ func play(t *testing.T, planned, truth *profile.Model, learn bool, caution float
 
 // TestWrongProfileIsCorrected: a planner whose profile has two tasks 1.5 times as slow as they are, or two whose
 // exponent of shares is off by 0.4, learns in 50 supersteps to predict them, and is then as fast as one that knows
-// the truth. The same planner without learning stays slower.
+// the truth. The same planner without learning stays slower. docs/results/gang.md has these figures.
 func TestWrongProfileIsCorrected(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/results/gang.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name             string
 		factor, exponent float64
 	}{
 		{"a factor of 1.5", 1.5, 0},
-		{"an exponent off by 0.4", 1, 0.4},
+		{"exponent by 0.4", 1, 0.4},
 		{"both", 1.5, 0.4},
 	} {
 		right, wrong := generated(test.factor, test.exponent)
@@ -165,6 +172,10 @@ func TestWrongProfileIsCorrected(t *testing.T) {
 		learntFirst, learntSecond, off := play(t, planned, truth, true, 0)
 		t.Logf("%s: supersteps 0 to 49 %.0f s knowing, %.0f s wrong, %.0f s learning; 50 to 99 %.0f, %.0f, %.0f s; predictions off by %.3f",
 			test.name, first, wrongFirst, learntFirst, best, wrongSecond, learntSecond, off)
+		figures := fmt.Sprintf("| %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f |", test.name, first, wrongFirst, learntFirst, best, wrongSecond, learntSecond)
+		if !strings.Contains(string(page), figures) {
+			t.Errorf("docs/results/gang.md has no row that begins with %s", figures)
+		}
 		for k, f := range off {
 			if math.Abs(math.Log(f)) > 0.05 {
 				t.Errorf("%s: task %d is predicted %v times its duration after 50 supersteps", test.name, k, f)
