@@ -44,14 +44,22 @@ func ReadHyperparams(algo, env, conf string, params map[string]any) (Hyperparams
 	if err := checkNormalize(a, cli.MergeKwargs(layer, params)); err != nil {
 		return h, err
 	}
-	if layer, err = expandZoo(layer); err != nil {
+	if layer, err = expandZoo(a, layer); err != nil {
 		return h, inFile(conf, err)
 	}
-	if params, err = expandZoo(params); err != nil {
+	if params, err = expandZoo(a, params); err != nil {
 		return h, err
 	}
 	err = h.set(cli.MergeKwargs(layer, params))
 	return h, err
+}
+
+// defaultsOf returns the defaults of an algorithm's own hyperparameters by name.
+func defaultsOf(a algorithms.Algorithm) (map[string]any, error) {
+	defaults, err := Hyperparams{Config: a.Defaults()}.Values()
+	delete(defaults, "n_envs")
+	delete(defaults, "n_timesteps")
+	return defaults, err
 }
 
 // inFile adds the path of the hyperparameters' file to an error, unless it is the tuned one.

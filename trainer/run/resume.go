@@ -207,11 +207,11 @@ func (c *Config) adoptParams(ch Changes, h Hyperparams) error {
 		if err != nil {
 			return err
 		}
-		if asked, err = expandZoo(layer); err != nil {
+		if asked, err = expandZoo(algo, layer); err != nil {
 			return inFile(ch.Conf, err)
 		}
 	}
-	given, err := expandZoo(ch.Params)
+	given, err := expandZoo(algo, ch.Params)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kubernasium/kubernasium/agents/algorithms"
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -16,14 +17,22 @@ import (
 // RL Zoo's files have keys that are not hyperparameters of an algorithm. This file expands the supported ones
 // and rejects the others, unless their value has no effect.
 
-// expandZoo converts RL Zoo's keys in values to this trainer's hyperparameters.
-func expandZoo(values map[string]any) (map[string]any, error) {
-	rest := map[string]any{}
+// expandZoo converts RL Zoo's keys in values to this trainer's hyperparameters of an algorithm. None stands for the
+// default, so that it replaces the value of an earlier layer.
+func expandZoo(a algorithms.Algorithm, values map[string]any) (map[string]any, error) {
+	defaults, err := defaultsOf(a)
+	if err != nil {
+		return nil, err
+	}
+	rest, none := map[string]any{}, map[string]any{}
 	var refused []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		v := values[name]
 		if v == nil || v == "None" {
-			continue // the default
+			if d, ok := defaults[name]; ok {
+				none[name] = d
+			}
+			continue
 		}
 		v, keep, err := zooValue(name, v)
 		if err != nil {
@@ -35,11 +44,11 @@ func expandZoo(values map[string]any) (map[string]any, error) {
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
-	rest, err := expandPolicyKwargs(rest)
-	if err != nil {
+	if rest, err = expandPolicyKwargs(rest); err != nil {
 		return nil, err
 	}
-	return expandNormalize(rest)
+	rest, err = expandNormalize(rest)
+	return cli.MergeKwargs(none, rest), err
 }
 
 // zooKeys lists keys that have no effect with the given value and are then dropped. With any other value,

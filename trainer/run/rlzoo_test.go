@@ -210,6 +210,19 @@ func TestRLZooFiles(t *testing.T) {
 	}
 }
 
+// TestNoneIsTheDefault: as in RL Zoo, None on the command line replaces the value of a file.
+func TestNoneIsTheDefault(t *testing.T) {
+	file := envstest.TempFile(t, "ppo.yml", "classic/CartPole-v1: {target_kl: 0.03, clip_range_vf: 0.2, gamma: None}\n")
+	h, err := ReadHyperparams("ppo", "classic/CartPole-v1", file, map[string]any{"target_kl": "None", "clip_range_vf": nil, "callback": nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ppo.Defaults()
+	if diff := cmp.Diff(&want, h.Config); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestRLZooRefuses: what cannot be honoured is named, all of it, and what else there is.
 func TestRLZooRefuses(t *testing.T) {
 	for _, tc := range []struct {
