@@ -28,8 +28,9 @@ func checkNormalize(a algorithms.Algorithm, values map[string]any) error {
 	return fmt.Errorf("hyperparameter normalize is %v, and %s does not normalize; %s do", v, a.Name, strings.Join(algorithms.Names(normalizes), ", "))
 }
 
-// expandNormalize returns values with RL Zoo's normalize expanded. Other values take precedence over it.
-func expandNormalize(values map[string]any) (map[string]any, error) {
+// expandNormalize returns values with RL Zoo's normalize expanded. Other values take precedence over it. False turns off
+// what an earlier layer turns on; an algorithm whose defaults lack norm_obs never normalizes.
+func expandNormalize(values, defaults map[string]any) (map[string]any, error) {
 	v, ok := values[normalizeKey]
 	if !ok {
 		return values, nil
@@ -37,10 +38,10 @@ func expandNormalize(values map[string]any) (map[string]any, error) {
 	rest := maps.Clone(values)
 	delete(rest, normalizeKey)
 	on, isBool := v.(bool)
-	if isBool && !on {
+	if _, can := defaults[vecNormalize[0]]; isBool && !on && !can {
 		return rest, nil
 	}
-	args := map[string]any{"norm_obs": true, "norm_reward": true}
+	args := map[string]any{"norm_obs": on || !isBool, "norm_reward": on || !isBool}
 	if !isBool {
 		given, err := pythonArgs(normalizeKey, v)
 		if err != nil {

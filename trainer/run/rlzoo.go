@@ -47,7 +47,7 @@ func expandZoo(a algorithms.Algorithm, values map[string]any) (map[string]any, e
 	if rest, err = expandPolicyKwargs(rest); err != nil {
 		return nil, err
 	}
-	rest, err = expandNormalize(rest)
+	rest, err = expandNormalize(rest, defaults)
 	return cli.MergeKwargs(none, rest), err
 }
 

@@ -35,6 +35,8 @@ func TestNormalizeOfRLZoo(t *testing.T) {
 		{"normalize: dict(norm_obs=True, norm_reward=False)", nil, obs},
 		{"normalize: {clip_obs: 5.0}", nil, clipped},
 		{"normalize: true", map[string]any{"norm_reward": false}, obs},
+		{"normalize: true", map[string]any{"normalize": false}, normalize.Defaults()},
+		{"{norm_obs: true, norm_reward: true}", map[string]any{"normalize": false, "norm_obs": true}, obs},
 		{"gamma: 0.9", map[string]any{"normalize": "{norm_reward: false}"}, obs},
 	} {
 		file := envstest.TempFile(t, "ppo.yml", "classic/CartPole-v1:\n  "+tc.yaml+"\n")
