@@ -44,10 +44,10 @@ func ReadHyperparams(algo, env, conf string, params map[string]any) (Hyperparams
 	if err := checkNormalize(a, cli.MergeKwargs(layer, params)); err != nil {
 		return h, err
 	}
-	if layer, err = expandZoo(a, layer); err != nil {
+	if layer, err = ExpandZoo(a, layer); err != nil {
 		return h, inFile(conf, err)
 	}
-	if params, err = expandZoo(a, params); err != nil {
+	if params, err = ExpandZoo(a, params); err != nil {
 		return h, err
 	}
 	err = h.set(cli.MergeKwargs(layer, params))

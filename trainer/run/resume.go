@@ -207,11 +207,11 @@ func (c *Config) adoptParams(ch Changes, h Hyperparams) error {
 		if err != nil {
 			return err
 		}
-		if asked, err = expandZoo(algo, layer); err != nil {
+		if asked, err = ExpandZoo(algo, layer); err != nil {
 			return inFile(ch.Conf, err)
 		}
 	}
-	given, err := expandZoo(algo, ch.Params)
+	given, err := ExpandZoo(algo, ch.Params)
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,9 @@ import (
 // RL Zoo's files have keys that are not hyperparameters of an algorithm. This file expands the supported ones
 // and rejects the others, unless their value has no effect.
 
-// expandZoo converts RL Zoo's keys in values to this trainer's hyperparameters of an algorithm. None stands for the
+// ExpandZoo converts RL Zoo's keys in values to this trainer's hyperparameters of an algorithm. None stands for the
 // default, so that it replaces the value of an earlier layer.
-func expandZoo(a algorithms.Algorithm, values map[string]any) (map[string]any, error) {
+func ExpandZoo(a algorithms.Algorithm, values map[string]any) (map[string]any, error) {
 	defaults, err := defaultsOf(a)
 	if err != nil {
 		return nil, err

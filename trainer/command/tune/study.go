@@ -87,6 +87,9 @@ func (s *study) complete(conf, spaceFile string) error {
 	if err != nil {
 		return err
 	}
+	if s.Fixed, err = run.ExpandZoo(algo, s.Fixed); err != nil { // under the names of the search space
+		return err
+	}
 	if s.Timesteps == 0 {
 		s.Timesteps = h.NTimesteps
 	}

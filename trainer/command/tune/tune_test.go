@@ -17,6 +17,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/algorithms"
+	"github.com/kubernasium/kubernasium/agents/ppo"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -111,6 +112,33 @@ level: {uniform: [-2, -2]}
 	} {
 		if _, err := parseSearchSpace("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parseSearchSpace(%q): %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestFixedIsNotSearched: hyperparameters in RL Zoo's form are not drawn either.
+func TestFixedIsNotSearched(t *testing.T) {
+	conf := envstest.TempFile(t, "ppo_lstm.yml", "classic/CartPole-v1: {policy_kwargs: 'dict(net_arch=[8], lstm_hidden_size=4, activation_fn=nn.ReLU)'}\n")
+	s := study{Algo: "ppo_lstm", Env: "classic/CartPole-v1", Trials: 4, Reduction: 2, MinResource: 1000, EvalEpisodes: 1, Timesteps: 100_000}
+	if err := s.parse(nil, nil, []string{"normalize:false"}, conf, ""); err != nil {
+		t.Fatal(err)
+	}
+	space, err := parseSearchSpace("search space", []byte(s.Space))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for trial := range s.Trials {
+		params, err := s.params(space, trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := run.ReadHyperparams(s.Algo, s.Env, "", params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := h.Config.(*ppo.RecurrentConfig)
+		if !slices.Equal(c.NetArch, []int{8}) || c.LSTMHiddenSize != 4 || c.ActivationFn != "relu" || c.NormObs || c.NormReward {
+			t.Errorf("trial %d: %+v, want net_arch [8], lstm_hidden_size 4, relu and no normalization", trial, c)
 		}
 	}
 }
