@@ -281,6 +281,9 @@ func Load(f models.File, spec models.Spec, n int, gamma float64) (*Normalizer, e
 	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
 		return nil, fmt.Errorf("normalize: load: %w: settings: %w", models.ErrMismatch, err)
 	}
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("normalize: load: %w: %w", models.ErrMismatch, err)
+	}
 	z := New(cfg, spec, n, gamma)
 	z.started = true
 	both := make([]float64, 2)
@@ -294,6 +297,16 @@ func Load(f models.File, spec models.Spec, n int, gamma float64) (*Normalizer, e
 		}
 		if len(x) != len(part.to) {
 			return nil, fmt.Errorf("normalize: load: %w: %s has %d numbers, want %d", models.ErrMismatch, part.name, len(x), len(part.to))
+		}
+		least := 0.0 // of counts
+		switch part.name {
+		case obsMean, retMean:
+			least = math.Inf(-1)
+		case obsVar, retVar:
+			least = -epsilon / 2 // the variance of equal numbers, of a deviation to which epsilon was added, may round to this
+		}
+		if low := slices.IndexFunc(x, func(v float64) bool { return v < least }); low >= 0 {
+			return nil, fmt.Errorf("normalize: load: %w: %s holds %v, want 0 or more", models.ErrMismatch, part.name, x[low])
 		}
 		copy(part.to, x)
 	}

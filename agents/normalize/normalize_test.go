@@ -117,12 +117,35 @@ func TestLoadRefuses(t *testing.T) {
 		"size":         func(f *models.File) { f.Tensors[0].Shape, f.Tensors[0].Data = []int{1}, []float64{1} },
 		"type":         func(f *models.File) { f.Tensors[0].Data = []float32{1, 2} },
 		"not a number": func(f *models.File) { f.Tensors[1].Data = []float64{1, math.NaN()} },
+		"variance":     func(f *models.File) { set(f, obsVar, 1, -1) },
+		"return":       func(f *models.File) { set(f, retVar, -1e-8) },
+		"count":        func(f *models.File) { set(f, counts, -1, 1) },
+		"bound":        func(f *models.File) { f.Meta.Metadata[metadataKey] = `{"norm_obs":true,"clip_obs":-5}` },
 		"missing":      func(f *models.File) { f.Tensors = f.Tensors[1:] },
 	} {
 		f := saved(t, New(settings, two, 2, 0.9))
 		change(&f)
 		if _, err := Load(f, two, 2, 0.9); !errors.Is(err, models.ErrMismatch) {
 			t.Errorf("%s: error %v, want one that wraps %v", name, err, models.ErrMismatch)
+		}
+	}
+}
+
+// TestLoadOfRoundedVariance: kubernasium.save_native computes a variance from the deviation of a model that load_sb3 read.
+// That of a constant number may be a little below 0.
+func TestLoadOfRoundedVariance(t *testing.T) {
+	f := saved(t, New(settings, two, 2, 0.9))
+	set(&f, obsVar, 1, -1e-24)
+	if _, err := Load(f, two, 2, 0.9); err != nil {
+		t.Error(err)
+	}
+}
+
+// set sets the numbers of a tensor.
+func set(f *models.File, name string, x ...float64) {
+	for i := range f.Tensors {
+		if f.Tensors[i].Name == name {
+			f.Tensors[i].Data = x
 		}
 	}
 }
