@@ -77,9 +77,9 @@ func (c *Config) check() error {
 	switch {
 	case c.Method != MethodRollout && c.Method != MethodGumbel:
 		return fmt.Errorf("search: method %q, want %s or %s", c.Method, MethodRollout, MethodGumbel)
-	case c.Actions < 2 || c.Futures < 1 || c.Confidence < 0 || c.Horizon < 0 || c.Millis < 0:
+	case c.Actions < 2 || c.Futures < 1 || !(c.Confidence >= 0) || c.Horizon < 0 || c.Millis < 0:
 		return fmt.Errorf("search: k=%d, m=%d, confidence=%v, horizon=%d and ms=%d, want at least 2, 1, 0, 0 and 0", c.Actions, c.Futures, c.Confidence, c.Horizon, c.Millis)
-	case c.Exploration <= 0 || c.Exploration >= 1:
+	case !(c.Exploration > 0 && c.Exploration < 1):
 		return fmt.Errorf("search: exploration=%v, want a number between 0 and 1", c.Exploration)
 	case c.Base == "":
 		return errors.New("search: no base, want base=NAME, a baseline or the file of a model that plays on after each action")

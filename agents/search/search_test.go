@@ -384,6 +384,14 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	v := coinVec(t, coinSpec(nil), 1)
+	for _, change := range []func(c *Config){func(c *Config) { c.Confidence = math.NaN() }, func(c *Config) { c.Exploration = math.NaN() }} {
+		c := Config{Method: MethodRollout, Parameters: DefaultParameters}
+		c.Base = "Pass"
+		change(&c)
+		if _, err := New(t.Context(), v, c); err == nil {
+			t.Errorf("%+v: no error", c)
+		}
+	}
 	for _, text := range []string{"rollout:base=Nobody", "rollout:base=Oracle", "rollout:base=Pass,advisers=Nobody", "rollout:base=none.safetensors", "rollout:base=" + balanceModel} {
 		c, err := Parse(text)
 		if err != nil {
