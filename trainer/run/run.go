@@ -351,7 +351,7 @@ type Result struct {
 	EvalStd      float64 `json:"eval_std"`
 	EvalEpisodes int     `json:"eval_episodes"`
 	Model        string  `json:"model"`
-	Stopped      bool    `json:"stopped_early,omitempty"` // stopped at the reward threshold
+	Stopped      bool    `json:"stopped_early,omitempty"` // stopped at the reward threshold, before n_timesteps
 }
 
 // Result evaluates the last policy.
@@ -371,7 +371,7 @@ func (r *Run) Result(ctx context.Context) (Result, error) {
 	return Result{
 		Algo: r.Algo, Env: r.spec.ID, Timesteps: r.Learner.NumTimesteps(),
 		EvalMean: tracking.Mean(last.Returns), EvalStd: tracking.Deviation(last.Returns), EvalEpisodes: len(last.Returns), Model: r.LastModel(),
-		Stopped: r.solved,
+		Stopped: r.solved && r.Learner.NumTimesteps() < r.Params.NTimesteps,
 	}, nil
 }
 

@@ -36,6 +36,12 @@ func TestRewardThreshold(t *testing.T) {
 			t.Errorf("threshold %v: %d timesteps, stopped %t; want %d", threshold, res.Timesteps, res.Stopped, want)
 		}
 	}
+	// The only evaluation is that of the last model, which stops nothing.
+	args[8] = "5000"
+	res := clitest.Decode[run.Result](t, mustExecute(t, append(args, "--reward-threshold", "5", "-f", t.TempDir())...))
+	if res.Timesteps != 4096 || res.Stopped || res.EvalMean < 5 {
+		t.Errorf("%+v, want 4096 timesteps, not stopped, and a mean of at least 5", res)
+	}
 }
 
 func TestSeedsErrors(t *testing.T) {
