@@ -352,6 +352,7 @@ type Result struct {
 	EvalEpisodes int     `json:"eval_episodes"`
 	Model        string  `json:"model"`
 	Stopped      bool    `json:"stopped_early,omitempty"` // stopped at the reward threshold, before n_timesteps
+	Reached      float64 `json:"-"`                       // best mean return of an evaluation, which the threshold is compared with
 }
 
 // Result evaluates the last policy.
@@ -371,7 +372,7 @@ func (r *Run) Result(ctx context.Context) (Result, error) {
 	return Result{
 		Algo: r.Algo, Env: r.spec.ID, Timesteps: r.Learner.NumTimesteps(),
 		EvalMean: tracking.Mean(last.Returns), EvalStd: tracking.Deviation(last.Returns), EvalEpisodes: len(last.Returns), Model: r.LastModel(),
-		Stopped: r.solved && r.Learner.NumTimesteps() < r.Params.NTimesteps,
+		Reached: r.best, Stopped: r.solved && r.Learner.NumTimesteps() < r.Params.NTimesteps,
 	}, nil
 }
 

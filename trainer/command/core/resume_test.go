@@ -261,3 +261,21 @@ func TestResumeNewestAfterTheEnd(t *testing.T) {
 		t.Errorf("-n 200: %v", err)
 	}
 }
+
+// TestResumeWithLowerThreshold: a training whose best evaluation, not the last one, has reached the threshold stops, and
+// says which one it was.
+func TestResumeWithLowerThreshold(t *testing.T) {
+	dir := trainedIn(t, "a2c")
+	path := filepath.Join(dir, "evaluations.csv")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(string(text), "\n")
+	rows[1] = rows[1][:strings.Index(rows[1], ",")] + ",400,0,2,400,400" // the first evaluation
+	envstest.Write(t, path, strings.Join(rows, "\n"))
+	out := mustExecute(t, "train", "--resume", filepath.Join(dir, "rl_model_260_steps.safetensors"), "--reward-threshold", "300")
+	if want := "stopped: the mean return of an evaluation, 400.00, reached the threshold 300.00\n"; !strings.Contains(out, want) {
+		t.Errorf("%s\nwant %q", out, want)
+	}
+}

@@ -41,7 +41,7 @@ func train(cmd *cobra.Command, spec *envs.Spec, c run.Config, compare int) error
 	w := cmd.OutOrStdout()
 	if !cli.WantJSON(cmd) {
 		if result.Stopped {
-			fmt.Fprintf(w, "stopped: the mean return of an evaluation, %.2f, reached the threshold %.2f\n", result.EvalMean, *c.Threshold)
+			fmt.Fprintf(w, "stopped: the mean return of an evaluation, %.2f, reached the threshold %.2f\n", result.Reached, *c.Threshold)
 		}
 		fmt.Fprintf(w, "%s on %s: %d steps in %.0f s, mean return %.2f ± %.2f over %s\n",
 			result.Algo, result.Env, result.Timesteps, result.Seconds, result.EvalMean, result.EvalStd, play.EpisodesText(spec, play.Validation(spec, c.EnvKwargs, c.EvalEnvKwargs), result.EvalEpisodes))
