@@ -3,9 +3,11 @@ package qlearning
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/categorical"
+	"github.com/kubernasium/kubernasium/agents/normalize"
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/space"
@@ -66,7 +68,9 @@ type Greedy struct {
 	algo string
 	net  models.Network
 	head Head
-	q    []float32 // of one row
+	q    []float32             // of one row
+	norm *normalize.Normalizer // of a model of Stable-Baselines3 with VecNormalize; nil: none
+	obs  []float32             // normalized
 }
 
 var _ agents.Scorer = (*Greedy)(nil)
@@ -74,10 +78,11 @@ var _ agents.Scorer = (*Greedy)(nil)
 // NewGreedy returns the greedy policy of a network of [NetworkSpec] for the learner algo.
 func NewGreedy(algo string, net models.Network, spec models.Spec) *Greedy {
 	h := NewHead(spec)
-	return &Greedy{algo, net, h, make([]float32, h.Actions)}
+	return &Greedy{algo: algo, net: net, head: h, q: make([]float32, h.Actions)}
 }
 
-// NewPolicy returns the greedy policy of a checkpoint of the learner algo, whose parameters net holds. The error wraps
+// NewPolicy returns the greedy policy of a checkpoint of the learner algo, whose parameters net holds. Learners of action
+// values do not normalize, but a model of Stable-Baselines3 may have statistics of VecNormalize. The error wraps
 // [models.ErrMismatch] if the actions are not Discrete, with a value for each.
 func NewPolicy(algo string, net models.Network, f models.File) (agents.Policy, error) {
 	g := NewGreedy(algo, net, f.Meta.Spec)
@@ -92,12 +97,15 @@ func NewPolicy(algo string, net models.Network, f models.File) (agents.Policy, e
 	if a, ok := act.(space.Discrete); !ok || a.N != g.head.Actions {
 		return nil, fmt.Errorf("%s: %w: %d action values for actions in %v", algo, models.ErrMismatch, g.head.Actions, act)
 	}
+	if g.norm, err = normalize.Load(f, f.Meta.Spec, 0, 1); err != nil {
+		return nil, err
+	}
 	return g, nil
 }
 
 // Act implements [agents.Policy].
 func (g *Greedy) Act(b *envs.Batch, actions []float32) error {
-	out, err := g.net.Forward(b.Obs, len(b.Reward))
+	out, err := g.net.Forward(g.normalized(b.Obs), len(b.Reward))
 	if err != nil {
 		return fmt.Errorf("%s: act: %w", g.algo, err)
 	}
@@ -108,9 +116,19 @@ func (g *Greedy) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
+// normalized returns observations as the network reads them.
+func (g *Greedy) normalized(obs []float32) []float32 {
+	if g.norm == nil || !g.norm.Active() {
+		return obs
+	}
+	g.obs = slices.Grow(g.obs[:0], len(obs))[:len(obs)]
+	g.norm.Obs(g.obs, obs)
+	return g.obs
+}
+
 // Scores implements [agents.Scorer]: the values of the actions.
 func (g *Greedy) Scores(b *envs.Batch, scores []float32) error {
-	out, err := g.net.Forward(b.Obs, len(b.Reward))
+	out, err := g.net.Forward(g.normalized(b.Obs), len(b.Reward))
 	if err != nil {
 		return fmt.Errorf("%s: scores: %w", g.algo, err)
 	}

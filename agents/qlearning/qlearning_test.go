@@ -7,10 +7,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/kubernasium/kubernasium/agents"
+	"github.com/kubernasium/kubernasium/agents/agentstest"
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
+	"github.com/kubernasium/kubernasium/models/safetensors"
 )
 
 // TestInitialize: for weights of 100 inputs the bound is 0.1, and so for the bias after them.
@@ -61,5 +65,34 @@ func TestNewPolicyRefuses(t *testing.T) {
 		if _, err := NewPolicy("test", nil, f); errors.Is(err, models.ErrMismatch) == ok {
 			t.Errorf("action space %s: %v", text, err)
 		}
+	}
+}
+
+// TestPolicyNormalizes: a model of Stable-Baselines3 with VecNormalize sees (x − mean)/√(var + 1e-8), within ±clip.
+func TestPolicyNormalizes(t *testing.T) {
+	stub := agentstest.NewStub(2, func(obs []float32, _ float32) []float32 { return []float32{obs[0], 0} })
+	f := models.File{Meta: models.Checkpoint{
+		ActionSpace: `{"kind":"discrete","dtype":"int64","n":[2]}`, Spec: models.Spec{Inputs: 1, Heads: []models.Head{{Size: 2}}},
+		Metadata: map[string]string{"normalize": `{"norm_obs":true,"norm_reward":false,"clip_obs":2,"clip_reward":0}`},
+	}}
+	for name, x := range map[string][]float64{"obs_rms.mean": {5}, "obs_rms.var": {4}, "ret_rms.mean": {0}, "ret_rms.var": {1}, "rms.count": {9, 9}, "returns": {0}} {
+		f.Put(safetensors.Tensor{Name: models.StatePrefix + name, Shape: []int{len(x)}, Data: x})
+	}
+	p, err := NewPolicy("test", stub, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, scores, actions := agentstest.BatchOf(2, 4, 6, 20), make([]float32, 6), make([]float32, 3)
+	if err := p.(agents.Scorer).Scores(b, scores); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Act(b, actions); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]float32{-0.5, 0, 0.5, 0, 2, 0}, scores, cmpopts.EquateApprox(1e-6, 0)); diff != "" {
+		t.Errorf("scores (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]float32{1, 0, 0}, actions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 }

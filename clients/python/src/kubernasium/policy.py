@@ -297,7 +297,7 @@ class Policy:
     def _statistics(self, tensors: dict[str, np.ndarray]) -> list[np.ndarray] | None:
         """Returns mean, deviation, bound and lower bound for each number of an observation; None without."""
         settings = json.loads((self.meta.get("metadata") or {}).get("normalize", "{}"))
-        if not settings.get("norm_obs") or self._algo not in _ACTORS:
+        if not settings.get("norm_obs") or self._algo == _FORECASTER:
             return None
         inputs = self.meta["spec"]["inputs"]
         of = np.arange(inputs)
