@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import save_file
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from kubernasium.load_sb3 import LinearSchedule, ModelError, load, read
 from kubernasium.sb3 import VecEnv
@@ -120,6 +121,27 @@ def test_trains_on(pretrained: Path) -> None:
         assert any(not torch.equal(before[name], after[name]) for name in before)
         with pytest.raises(ModelError, match="the environment has"):
             load(next((pretrained / "k8s-GangWindow-v0").glob("*.safetensors")), envs)
+
+
+def test_warns_of_what_further_training_lacks(pretrained: Path, tmp_path: Path) -> None:
+    """Rewards were normalized, or the update has a part that SB3 lacks."""
+    path = pretrained / CARTPOLE / "ppo.safetensors"
+    config = read(path)[0]["config"]
+    env = DummyVecEnv([lambda: gymnasium.make("CartPole-v1")])
+
+    def warned(envs: object = None, **changes: object) -> list[str]:
+        model = rewrite(path, tmp_path / "m.safetensors", config=config | changes)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            load(model, envs, batch_size=32)
+        return [str(w.message) for w in caught]
+
+    assert warned(env) == []
+    assert "lacks exploration_decay and clip_vloss" in warned(clip_vloss=True, exploration_decay=0.99)[0]
+    assert "normalized rewards" in warned(env, norm_reward=True)[0]
+    assert "normalized rewards" in warned(VecNormalize(env, norm_reward=False), norm_reward=True)[0]
+    assert warned(VecNormalize(env, norm_obs=False), norm_reward=True) == []
+    assert warned(norm_reward=True) == []  # to play
 
 
 def test_command(pretrained: Path, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from gymnasium import spaces
 from sb3_contrib import RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 from torch import Tensor
 
 from kubernasium import model_file
@@ -55,6 +56,7 @@ _ACTOR_CRITIC = {"mlp_extractor.policy_net", "mlp_extractor.value_net"}
 _POOLS = {"mlp_extractor.policy_pool", "mlp_extractor.value_pool"}
 _EPSILON = 1e-8  # added to variances before their root is taken, as VecNormalize does
 _SCHEDULES = {"learning_rate", "clip_range", "clip_range_vf"}
+_LACKING = ("double_q", "prioritized_replay", "exploration_decay", "clip_vloss")
 _ZERO_IS_NONE = {"clip_range_vf", "target_kl"}
 
 
@@ -110,6 +112,12 @@ def load(path: str | Path, env: Any = None, device: str = "cpu", **kwargs: Any) 
     arguments = _hyperparameters(algorithm, meta) | {"policy_kwargs": policy_kwargs} | kwargs
     if meta["algo"] == "reinforce":
         warnings.warn("Stable-Baselines3 lacks REINFORCE: actions are equal, further training is A2C's", stacklevel=2)
+    if env is not None and (meta.get("config") or {}).get("norm_reward") and not _normalizes_rewards(env):
+        warnings.warn(
+            f"{path} was trained on normalized rewards, and so its values are of such ones: further training is other "
+            "than before, unless env is VecNormalize(…, norm_obs=False)",
+            stacklevel=2,
+        )
     if env is None and issubclass(algorithm, DQN):
         arguments["buffer_size"] = 1  # nothing will be stored
     model = algorithm(policy, env, device=device, _init_setup_model=False, **arguments)
@@ -123,6 +131,12 @@ def load(path: str | Path, env: Any = None, device: str = "cpu", **kwargs: Any) 
     model.policy.load_state_dict(_state_dict(meta, tensors))
     model.num_timesteps = meta["timesteps"]
     return model
+
+
+def _normalizes_rewards(env: Any) -> bool:
+    """Returns whether VecNormalize is among the wrappers of env, and normalizes rewards."""
+    normalizer = unwrap_vec_normalize(env) if isinstance(env, VecEnv) else None
+    return normalizer is not None and normalizer.norm_reward
 
 
 def _shapes(space: spaces.Space) -> Any:
@@ -216,7 +230,7 @@ def _hyperparameters(algorithm: type[BaseAlgorithm], meta: dict[str, Any]) -> di
             number = float(value.removeprefix("lin_"))
             value = LinearSchedule(number) if linear and number else number
         arguments[name] = None if name in _ZERO_IS_NONE and value == 0 else value
-    lacking = [name for name in ("double_q", "prioritized_replay") if config.get(name)]
+    lacking = [name for name in _LACKING if config.get(name)]
     if lacking:
         names = " and ".join(lacking)
         warnings.warn(f"Stable-Baselines3 lacks {names}: actions are equal, further training is not", stacklevel=3)
