@@ -134,9 +134,8 @@ func (t *Task) phaseEnds(deploymentEnds bool) bool {
 	case o.Lifetime > 0 || o.Trace != "" || !deploymentEnds:
 		return false
 	}
-	return float64(t.offered.MilliCPU) >= o.CPULoad*float64(t.capacity.MilliCPU) ||
-		float64(t.offered.MemoryBytes) >= o.MemoryLoad*float64(t.capacity.MemoryBytes) ||
-		float64(t.phasePods) >= o.PodLoad*float64(maxPods*o.Nodes)
+	cpu, memory := t.loads(t.offered) // quotients, since 0.55*220 is above 121
+	return cpu >= o.CPULoad || memory >= o.MemoryLoad || float64(t.phasePods)/float64(maxPods*o.Nodes) >= o.PodLoad
 }
 
 // empty deletes every running pod, as the source does between its resets.
