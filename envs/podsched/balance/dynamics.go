@@ -99,12 +99,14 @@ func (t *Task) between(ctx context.Context, c cluster.Cluster) (done bool, err e
 		if deploymentEnds || phaseEnds {
 			t.stats.endDeployment(t)
 		}
+		if phaseEnds { // maybe after pods that fit no node, without a decision
+			m := t.measure(c.State(), noNode, false)
+			t.stats.endPhase(&m)
+		}
 		switch {
 		case phaseEnds && (t.phase == t.opts.Resets-1 || !more):
-			t.stats.endPhase()
 			return true, nil
 		case phaseEnds:
-			t.stats.endPhase()
 			t.phase, t.phasePods, t.offered = t.phase+1, 0, cluster.Resources{}
 			if err := t.empty(ctx, c); err != nil {
 				return false, err

@@ -35,10 +35,10 @@ func (a *stats) endDeployment(t *Task) {
 	a.rackSkew += float64(t.rackSkew())
 }
 
-func (a *stats) endPhase() {
+func (a *stats) endPhase(m *measures) {
 	a.phases++
-	a.imbalanceEnd += a.now.imbalance
-	a.sdPodsEnd += a.now.sdPods
+	a.imbalanceEnd += m.imbalance
+	a.sdPodsEnd += m.sdPods
 	a.open = false
 }
 

@@ -2,6 +2,7 @@ package balance_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -27,5 +28,21 @@ func TestLoadsAreReachedExactly(t *testing.T) {
 		if b := play(t, v, "RoundRobin", 1); int(b.FinalInfo[5]) != tc.decision {
 			t.Errorf("%s %v: the episode ends after %v pods, want %d", tc.option, tc.load, b.FinalInfo[5], tc.decision)
 		}
+	}
+}
+
+// TestPhaseWithoutDecision: the pod of the second phase fits no node, and leaves the emptied nodes empty. The first
+// phase ends with CPU shares of 50 % and 0 and memory shares of 25 % and 0: deviations 25 and 12.5, mean 18.75; half
+// of that over two phases. Pods are 1 and 0, deviation 0.5.
+func TestPhaseWithoutDecision(t *testing.T) {
+	file := write(t, "d.csv", "name,pod_count,cpu_request,mem_request\nweb,1,32,64Gi\nhuge,1,65,1Gi\n")
+	v := open(t, 1, map[string]any{"nodes": 2, "deployments": file, "reset_pods": []any{1, 1}})
+	reset(t, v, 1)
+	b := step(t, v, 0)
+	if end, sd := b.FinalInfo[1], b.FinalInfo[2]; !b.Terminated[0] || math.Abs(end-9.375) > 1e-9 || math.Abs(sd-0.25) > 1e-9 {
+		t.Errorf("terminated %v, imbalance_end %v, sd_pods_end %v; want true, 9.375, 0.25", b.Terminated[0], end, sd)
+	}
+	if now := b.FinalInfo[7]; math.Abs(now-18.75) > 1e-9 {
+		t.Errorf("imbalance %v after the last decision, want 18.75", now)
 	}
 }
