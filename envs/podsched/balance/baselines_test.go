@@ -101,6 +101,7 @@ func TestExactIsOptimal(t *testing.T) {
 		{"departures, hints", map[string]any{"pods": "mixed", "steps": 6, "lifetime": 40.0, "replicas_min": 1, "replicas_max": 2, "hints": "lifetime"}},
 		{"spread", map[string]any{"objective": "spread", "reset_pods": []any{6}, "servers_per_rack": 2, "replicas_min": 2, "replicas_max": 4}},
 		{"pack", map[string]any{"objective": "pack", "pods": "mixed", "steps": 6, "lifetime": 60.0, "servers_per_rack": 2, "replicas_min": 1, "replicas_max": 3}},
+		{"a long time limit", map[string]any{"pods": "mixed", "steps": 1000, "lifetime": 60.0, "reset_pods": []any{4, 2}, "replicas_min": 1, "replicas_max": 2}},
 		{"pods that fail", map[string]any{"node_types": "mixed", "memory_heavy": 1.0, "reset_pods": []any{6}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

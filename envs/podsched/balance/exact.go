@@ -61,14 +61,14 @@ func newExact(t *Task) (envs.Policy, error) {
 
 // mostDecisions bounds the decisions of an episode; 0 means no bound.
 func (t *Task) mostDecisions() int {
-	if t.opts.Steps > 0 {
-		return t.opts.Steps
-	}
-	n := 0
+	steps, pods := t.opts.Steps, 0
 	for _, k := range t.opts.ResetPods {
-		n += k
+		pods += k
 	}
-	return n
+	if steps == 0 || pods > 0 && pods < steps {
+		return pods
+	}
+	return steps
 }
 
 // search finds the plan of highest return, depth first. Rewards are at most 0, so it cuts a branch whose return so far
