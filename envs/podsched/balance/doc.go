@@ -93,10 +93,10 @@
 //
 // # End
 //
-// Terminated when the cluster has been filled resets times, or at the end of a file or a recording. The cluster counts
-// as filled after reset_pods pods, or at the end of the deployment with which the requests of all pods since the last
-// reset, placed or not, reach cpu_load, memory_load or pod_load. Truncated after steps decisions; episodes with
-// lifetimes end only so.
+// Terminated when the cluster has been filled resets times, or at the end of a file, of a recording or of the clock,
+// which is 73 years long. The cluster counts as filled after reset_pods pods, or at the end of the deployment with which
+// the requests of all pods since the last reset, placed or not, reach cpu_load, memory_load or pod_load; with lifetimes
+// only after reset_pods pods. Truncated after steps decisions.
 //
 // # Options
 //

@@ -88,11 +88,13 @@ func (t *Task) next(ctx context.Context, c cluster.Cluster) (failed int, done bo
 }
 
 // between advances from the current pod to the next one in the workload. At the end of a deployment time passes, and at
-// the end of a phase the cluster is emptied. After the last phase, or the last deployment of a file, done is true.
+// the end of a phase the cluster is emptied. After the last phase, the last deployment of a file, or at the end of the
+// clock, done is true.
 func (t *Task) between(ctx context.Context, c cluster.Cluster) (done bool, err error) {
 	last := t.spec
 	t.cur++
 	spec, more := t.in.Pod(t.cur)
+	more = more && seconds(t.opts.Interval)+resetPause <= cluster.MaxTime-c.State().Now // or else the clock ends
 	if t.cur > 0 {
 		deploymentEnds := last.Replica >= last.Replicas-1
 		phaseEnds := !more || t.phaseEnds(deploymentEnds)

@@ -5,6 +5,9 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
 // TestLoadsAreReachedExactly: 121 of 220 pods are 55 %, although 0.55·220 is above 121 in binary, and 13440 of 192000
@@ -44,5 +47,21 @@ func TestPhaseWithoutDecision(t *testing.T) {
 	}
 	if now := b.FinalInfo[7]; math.Abs(now-18.75) > 1e-9 {
 		t.Errorf("imbalance %v after the last decision, want 18.75", now)
+	}
+}
+
+// TestClockEnds: with deployments 1e6 s apart the clock ends after 2305 of them, and the episode with it. Where the
+// cluster is emptied, the next one comes earlier.
+func TestClockEnds(t *testing.T) {
+	for name, opts := range map[string]map[string]any{
+		"resets":    {"interval": 1e6, "replicas_min": 1, "replicas_max": 1, "resets": 100},
+		"lifetimes": {"interval": 1e6, "replicas_min": 1, "replicas_max": 1, "steps": 10_000, "lifetime": 1e6},
+	} {
+		v := open(t, 1, opts)
+		b := play(t, v, "RoundRobin", 1)
+		years := time.Duration(b.FinalInfo[5]+b.FinalInfo[6]) * 1e6 * time.Second
+		if !b.Terminated[0] || (years-cluster.MaxTime).Abs() > cluster.MaxTime/100 {
+			t.Errorf("%s: terminated %v after %v, want true at %v", name, b.Terminated[0], years, cluster.MaxTime)
+		}
 	}
 }
