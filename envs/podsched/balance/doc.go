@@ -26,8 +26,8 @@
 //	11     CPU requested in the node's rack, over the rack's          0    1
 //	12     1 if the node runs a pod                                   0    1
 //	13     1 if the pod fits                                          0    1
-//	14, 15 CPU and memory with the pod (requested, or with            0    1
-//	       measure:usage used, over the node's), from 0 for the
+//	14, 15 CPU and memory requested, or with measure:usage used,      0    1
+//	       plus the pod's request, over the node's; from 0 for the
 //	       node with the lowest to 1 for the one with the highest
 //
 // "pod" has shape (7,):
@@ -64,7 +64,7 @@
 //
 // With edges:rack, "edges" of shape (E, 2) are source and target of a directed edge from each
 // node to each other in its rack, and "edge_mask" of shape (E,) is 1 throughout. When an episode
-// has ended, the elements of the pod are 0.
+// has terminated there is no pod: the elements that depend on one are 0.
 //
 // For a pod that requests no CPU or no memory, observations and baselines count 100 milliCPU or 200 MiB, as
 // kube-scheduler's scores do; rewards and info count the requests.
