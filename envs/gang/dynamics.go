@@ -64,7 +64,7 @@ func (t *Task) reconfigure(ctx context.Context, c cluster.Cluster) error {
 	case PenaltyResize:
 		t.penalty = t.opts.ResizeSeconds * float64(changed)
 	}
-	return c.Advance(ctx, seconds(t.penalty))
+	return advance(ctx, c, t.penalty)
 }
 
 // change brings the cluster from levels to next: by resizing in place, or by deleting and
@@ -76,7 +76,14 @@ func (t *Task) change(ctx context.Context, c cluster.Cluster) error {
 	return t.pods.Recreate(ctx, c, t.levels, t.next, t.opts.PenaltyModel == PenaltyConstant)
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// advance moves the clock by the given seconds, or to its end after 73 years. No reward and no pod depends on it.
+func advance(ctx context.Context, c cluster.Cluster, seconds float64) error {
+	d := cluster.MaxTime - c.State().Now
+	if nanos := seconds * float64(time.Second); nanos < float64(d) {
+		d = time.Duration(nanos)
+	}
+	return c.Advance(ctx, d)
+}
 
 // Apply implements [envs.Task]. Action 0 keeps the configuration; action w changes to the one that the resource
 // configuration algorithm gives for the next w supersteps. Then the superstep is executed.
@@ -101,5 +108,5 @@ func (t *Task) Apply(ctx context.Context, c cluster.Cluster, action []float32) (
 	if err := t.prepare(ctx); err != nil {
 		return envs.Outcome{}, err
 	}
-	return envs.Outcome{Reward: t.reward()}, c.Advance(ctx, seconds(t.duration))
+	return envs.Outcome{Reward: t.reward()}, advance(ctx, c, t.duration)
 }
