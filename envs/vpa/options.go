@@ -1,7 +1,10 @@
 package vpa
 
 import (
+	"fmt"
+
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
 	"github.com/kubernasium/kubernasium/envs/vpa/workload"
@@ -84,6 +87,9 @@ func (o *Options) check(leastNode float64, encodings ...string) error {
 		envs.Between("node_memory_mib", o.NodeMemory, leastNode, mostNode),
 	); err != nil {
 		return err
+	}
+	if most := int(cluster.MaxTime.Seconds() / o.Interval); o.Steps > most {
+		return fmt.Errorf("%w: steps is %d with interval_s %v, want at most %d: the clock ends after 73 years", envs.ErrInvalidOption, o.Steps, o.Interval, most)
 	}
 	return o.Options.Check()
 }

@@ -86,6 +86,7 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"hold": 6, "steps": 5}, "hold is 6, want 1 to 5"},
 		{map[string]any{"pods": 0}, "pods is 0, want 1 to 64"},
 		{map[string]any{"interval_s": math.NaN()}, "interval_s is NaN"},
+		{map[string]any{"interval_s": 86400.0, "steps": 26688}, "steps is 26688 with interval_s 86400, want at most 26687"}, // 2^61 ns
 		{map[string]any{"limit_ratio_cpu": 0.5}, "limit_ratio_cpu is 0.5, want 0 (no limit) or 1 and more"},
 		{map[string]any{"limit_ratio_cpu": 4.0, "limit_range_max_ratio": 3.0}, "limit_range_max_ratio permits 3"},
 		{map[string]any{"limit_ratio_cpu": 0, "limit_ratio_memory": 0, "limit_range_default_cpu_m": 500, "limit_range_max_ratio": 0.5}, "limit_range_max_ratio is 0.5, want 0 (none) or 1 and more"},
