@@ -50,6 +50,10 @@ func (s *Source) readBatches() error {
 	return nil
 }
 
+// violations returns how many of n containers may stand on nodes that are not meant for them. 1e-9 is more than the
+// rounding of a product: 0.29·100 is 28.999….
+func (s *Source) violations(n int) int { return int(s.Options.SoftViolations*float64(n) + 1e-9) }
+
 // splitStream separates the episodes of the held-out split from those of the training split, even for equal seeds. Its
 // value is arbitrary.
 const splitStream = 0x9e3779b97f4a7c15

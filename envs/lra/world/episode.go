@@ -22,6 +22,7 @@ type Episode struct {
 
 	x      planner.Placement
 	forbid []uint8    // of each node: bit i forbids the application of limit i
+	budget int        // containers that may violate restrictions
 	queue  []uint8    // applications in the order of arrival
 	next   int        // index in queue of the container to place, and of its pod
 	left   lra.Counts // remaining containers of the batch after that one
@@ -103,7 +104,7 @@ func (e *Episode) Load(order []int) {
 func (e *Episode) restart() {
 	clear(e.x)
 	e.queue, e.next, e.left, e.decided = e.queue[:0], 0, lra.Counts{}, 0
-	e.Tally = Tally{Vacant: len(e.x)}
+	e.Tally, e.budget = Tally{Vacant: len(e.x)}, e.src.violations(e.src.Options.Containers)
 	for i, k := range e.src.Class {
 		copy(e.rows[i*NodeFeatures:], e.src.Kinds[k].Row(NoApp, 0))
 		e.dues += e.src.Kinds[k].dues[0]
@@ -115,7 +116,7 @@ func (e *Episode) first(ctx context.Context) {
 	for _, a := range e.queue {
 		e.left[a]++
 	}
-	e.next = -1
+	e.next, e.budget = -1, e.src.violations(len(e.queue))
 	e.advance(ctx)
 }
 
@@ -152,7 +153,7 @@ func (e *Episode) advance(ctx context.Context) {
 		if e.next++; e.next < len(e.queue) {
 			e.left[e.queue[e.next]]--
 		}
-		if !first || e.App() != before || e.src.budget > 0 {
+		if !first || e.App() != before || e.budget > 0 {
 			e.refresh()
 		}
 		if e.open > 0 || e.next == len(e.queue) || ctx.Err() != nil {

@@ -47,8 +47,8 @@ func (e *Episode) observeBatch(dst []float32) {
 		dst[2*lra.NumApps] = float32(all) / float32(free)
 	}
 	dst[2*lra.NumApps+1] = float32(e.Used) / float32(e.src.Slots)
-	if e.src.budget > 0 {
-		dst[2*lra.NumApps+2] = float32(e.src.budget-e.Violations) / float32(e.src.budget)
+	if e.budget > 0 {
+		dst[2*lra.NumApps+2] = float32(e.budget-e.Violations) / float32(e.budget)
 	}
 }
 

@@ -15,7 +15,7 @@ func (e *Episode) Slots(i int) int { return e.kind(i).Plan.Class.Slots }
 
 // Permits reports whether node i permits a container of app now.
 func (e *Episode) Permits(i, app int) bool {
-	return e.kind(i).Plan.Next[e.x[i]][app] != lra.NoState && (e.forbid[i] == 0 || e.meant(i, app) || e.Violations < e.src.budget)
+	return e.kind(i).Plan.Next[e.x[i]][app] != lra.NoState && (e.forbid[i] == 0 || e.meant(i, app) || e.Violations < e.budget)
 }
 
 // FirstOpen returns the first node in [first, end) that permits the container to place, or first if none does.

@@ -22,7 +22,6 @@ type Source struct {
 	table   *lra.Table // table that planners see
 	limits  []restricted
 	batches []lra.Counts // of the file and the split; nil draws
-	budget  int          // containers that may violate restrictions
 }
 
 // NewSource reads the files that opts name. Errors of an option wrap envs.ErrInvalidOption.
@@ -45,7 +44,6 @@ func NewSource(opts Options) (*Source, error) {
 	if err := s.readBatches(); err != nil {
 		return nil, err
 	}
-	s.budget = int(s.Options.SoftViolations * float64(s.Options.Containers))
 	score := (*lra.Table)(nil)
 	if s.table, score, err = opts.tables(); err != nil {
 		return nil, err
