@@ -152,6 +152,15 @@ func TestPrometheusLabels(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].Usage[0] != (cluster.Resources{MilliCPU: 1000, MemoryBytes: 9}) {
 		t.Errorf("one query with labels: %v, %v", got, err)
 	}
+	// A rate of CPU begins with the second scrape, and the series with it; its last minute has the CPU of the one before.
+	late := reply(`{"metric":{"resource":"cpu"},"values":[[120,"1"],[180,"2"]]},{"metric":{"resource":"memory"},"values":[[0,"7"],[60,"8"],[120,"9"],[180,"9"],[240,"6"]]}`)
+	got, report, err := workload.ReadPrometheus("x", [][]byte{late}, minute)
+	if err != nil || report.Filled != 0 {
+		t.Fatalf("CPU that begins later: %v, %d filled", err, report.Filled)
+	}
+	if diff := cmp.Diff([]cluster.Resources{{MilliCPU: 1000, MemoryBytes: 9}, {MilliCPU: 2000, MemoryBytes: 9}, {MilliCPU: 2000, MemoryBytes: 6}}, got[0].Usage); diff != "" {
+		t.Errorf("CPU that begins later (-want +got):\n%s", diff)
+	}
 	for _, tc := range []struct{ name, reply, want string }{
 		{"no label", string(reply(`{"metric":{"pod":"p"},"values":[[0,"1"]]}`)), "neither label resource nor name says whether it is cpu or memory"},
 		{"error", `{"status":"error","error":"bad query"}`, "bad query"},

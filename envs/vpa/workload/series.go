@@ -31,7 +31,8 @@ func Max(usage []cluster.Resources) cluster.Resources {
 }
 
 // Grid sets how samples of a trace, which may be irregular, become a [Series]. Each interval has the mean of its CPU
-// samples and the largest of its memory samples. An interval without samples has the values of the previous one.
+// samples and the largest of its memory samples. An interval without samples has the values of the previous one; the
+// first interval is the earliest that has or follows a sample of CPU and one of memory.
 type Grid struct {
 	Interval time.Duration // between samples of the result; default 1 minute
 	MaxGap   time.Duration // longest gap that is filled so; a longer one is an error; default 1 hour
@@ -171,14 +172,17 @@ func (c *collector) series(t *trace) (Series, error) {
 				mem, at[1], have[1] = max(mem, s.mem), s.seconds, true
 			}
 		}
-		if cpus == 0 && mem < 0 {
-			c.report.Filled++
-		}
 		if cpus > 0 {
 			seen.MilliCPU = int64(math.Round(cpu / float64(cpus)))
 		}
 		if mem >= 0 {
 			seen.MemoryBytes = int64(math.Round(mem))
+		}
+		if !have[0] || !have[1] {
+			continue // the demand for the other resource is not known, and not 0
+		}
+		if cpus == 0 && mem < 0 {
+			c.report.Filled++
 		}
 		out.Usage = append(out.Usage, seen)
 	}
