@@ -291,6 +291,20 @@ func TestLimitRangeCaps(t *testing.T) {
 	}
 }
 
+// TestLimitRangeCapsFixedLimits: limits that stay are within a LimitRange of at most 1800 m, too, although twice the
+// request of 1000 m is more. They hold requests.
+func TestLimitRangeCapsFixedLimits(t *testing.T) {
+	u := [2]float64{1000, 1024}
+	v := open(t, continuous, fixed(usageFile(t, u, u, u), 2, map[string]any{"limit_range_max_cpu_m": 1800, "controlled_values": "RequestsOnly"}))
+	reset(t, v, 1)
+	step(t, v, both(1, -1)...)
+	for i, want := range []int64{1000, 1800} {
+		if p := v.Env(0).State().Pods[i]; p.Requests.MilliCPU != want || p.Limits.MilliCPU != 1800 {
+			t.Errorf("pod %d: request %d, limit %d; want %d, 1800", i, p.Requests.MilliCPU, p.Limits.MilliCPU, want)
+		}
+	}
+}
+
 // TestLimitRangeDefault: a container without a limit of CPU has the LimitRange's default, 1500 m
 // for 1000 m, and at a target of 2000 m upstream's trunc(1500·2000/1000). A LimitRange of at most
 // 2400 m leaves requests up to 2400·1000/1500 = 1600 m. A default of 800 m has a request of no more.

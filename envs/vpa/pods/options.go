@@ -119,7 +119,11 @@ func (o *Options) start(request, trace, implied, greatest, high int64, ratio flo
 	case trace > 0:
 		limit = max(trace, request)
 	case ratio > 0:
-		return request, int64(float64(request) * ratio), high
+		limit = int64(float64(request) * ratio)
+		if greatest > 0 && o.Controlled == RequestsOnly { // otherwise high keeps limits within the LimitRange
+			limit = max(min(limit, greatest), request)
+		}
+		return request, limit, high
 	case implied == 0:
 		return request, 0, high
 	default:
