@@ -14,9 +14,9 @@
 //
 // Continuous: Box(-1, 1, (8,)), lower bound, target, upper bound and uncapped target of CPU, and then the four of
 // memory. With encoding log (default), x means the amount min·(max/min)^((x+1)/2) between the policy's least and
-// greatest; with relative, 4^x times the peak of the last hour; with upstream, 4^x times upstream's recommendation. A
-// bound on the wrong side of its target is moved to the target, and info reports it (repaired). The uncapped target is
-// recorded and has no effect, as in Kubernetes.
+// greatest; with relative, 4^x times the peak of the last hour, or the policy's least if that is more; with upstream,
+// 4^x times upstream's recommendation. A bound on the wrong side of its target is moved to the target, and info reports
+// it (repaired). The uncapped target is recorded and has no effect, as in Kubernetes.
 //
 // Discrete: Discrete(49), 7·(factor of CPU) + (factor of memory), each of 0.5, 0.8, 0.95, 1,
 // 1.05, 1.25, 2 by which the target in force is scaled. Both bounds are at the target, so that
@@ -24,7 +24,7 @@
 // are permitted at all times.
 //
 // Safety memory raises the memory of an action to upstream's and to the last day's peak, and the target to that peak
-// and a margin. With hold N, an action holds for N steps.
+// and a margin. With hold N, an action holds for N steps; discrete factors scale the target once.
 //
 // # Observation
 //
@@ -54,8 +54,8 @@
 //
 // # Reward
 //
-// Minus the weighted sum of three costs, each in hours of the workload's mean demand. A GiB of
-// memory counts as 1/7.5 core:
+// Minus the weighted sum of three costs, each in hours of the workload's mean demand, or of 0.01
+// core if that is more. A GiB of memory counts as 1/7.5 core:
 //
 //	slack    CPU and memory requested and not used
 //	overrun  CPU and memory used above the request; 10 times the CPU that was throttled, or that
