@@ -2,7 +2,10 @@ package placement_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestViolationsAreAShareOfTheBatch: each restricted application has one node that is meant for it, and random
@@ -35,5 +38,29 @@ func TestViolationsAreAShareOfTheBatch(t *testing.T) {
 				t.Errorf("%s, seed %d: %d violations of %d containers, want %d", tc.name, seed, got, n, tc.want(n))
 			}
 		}
+	}
+}
+
+// TestMaskAfterMaskedChoice: a third of the nodes is full and masked out. Whoever chooses it nevertheless may then
+// choose among all of it, and the container stays pending.
+func TestMaskAfterMaskedChoice(t *testing.T) {
+	v := open(t, "k8s/LRASubcluster-v0", map[string]any{"nodes": 9, "containers": 72})
+	b := reset(t, v, 1)
+	for range 24 { // containers fill nodes 0 to 2
+		step(t, v, 0)
+		node := 0
+		for node < 2 && !v.Last().Mask[node] {
+			node++
+		}
+		b = step(t, v, float32(node))
+	}
+	if diff := cmp.Diff([]bool{false, true, true}, b.Mask); diff != "" {
+		t.Fatalf("mask with a full third (-want +got):\n%s", diff)
+	}
+	if b = step(t, v, 0); !b.Invalid[0] || !slices.Equal(b.Mask, []bool{true, true, true}) {
+		t.Errorf("in the full third: invalid %v, mask %v; want true, all", b.Invalid[0], b.Mask)
+	}
+	if b = step(t, v, 1); b.Info[4] != 24 || b.Info[5] != 1 {
+		t.Errorf("%v placed and %v rejected, want 24 and 1", b.Info[4], b.Info[5])
 	}
 }

@@ -1,6 +1,8 @@
 package world
 
 import (
+	"slices"
+
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/space"
 )
@@ -62,7 +64,7 @@ func (e *Episode) Observe(t *Tree, rows, obs []float32, mask []bool) {
 	} else {
 		e.observeChildren(t, rows, obs[:nodes], mask)
 	}
-	if e.open == 0 {
+	if e.open == 0 || t.level > 0 && !slices.Contains(mask, true) { // the latter after a masked choice
 		space.PermitAll(mask)
 	}
 	e.observeBatch(obs[nodes : nodes+BatchFeatures])
