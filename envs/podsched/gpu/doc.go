@@ -47,7 +47,7 @@
 // that count wholly free GPUs:
 //
 //	25      on the node, over 8                                                0    1
-//	26      on the node after the placement, over 8                            0    1
+//	26      on the node after the placement, over 8; without a pod as 25       0    1
 //	27      on nodes of its GPU model, over those of the cluster               0    1
 //
 //	pod     meaning                                                            min  max
@@ -90,7 +90,7 @@
 // By option reward, in percent of the cluster's GPUs:
 //
 //   - allocation (default): the GPUs that the placement allocates, so that in time-free
-//     dynamics the return is the final allocation;
+//     dynamics the return is the final allocation, less that at load_start;
 //   - fragmentation: the fragmentation F that the placement takes away;
 //   - scarcity: allocation, less what the placement adds to the shortage of models for pods that
 //     can run on no other;
@@ -105,7 +105,7 @@
 // generated: shapes by the published counts, of the pods with GPUs a part between
 // constrained_low and constrained_high (0 to 0.4) bound to GPU models, whose weights vary from
 // episode to episode. In timed dynamics they arrive uniformly over as long as the cluster needs
-// at the given load, and run for the list's or for lognormal durations. Pods up to load_start
+// at the given load, at most 36 years, and run for the list's or for lognormal durations. Pods up to load_start
 // are placed by a baseline beforehand.
 //
 // # End

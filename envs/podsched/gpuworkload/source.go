@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
@@ -344,8 +345,11 @@ func (s *Source) fill(ctx context.Context, in *Instance, draw func() Arrival) {
 	}
 }
 
+// longestSpan is the longest time in which pods arrive, in seconds: half of the clock, so that they can end after it.
+const longestSpan = float64(cluster.MaxTime/2) / float64(time.Second)
+
 // schedule sets the pods' times of arrival: uniform over the time that the cluster needs to serve them at the given
-// load.
+// load, at most longestSpan.
 func (s *Source) schedule(rng *rand.Rand, in *Instance) {
 	work, size := 0.0, 0.0
 	for i := range in.Arrivals {
@@ -356,7 +360,7 @@ func (s *Source) schedule(rng *rand.Rand, in *Instance) {
 	for _, i := range in.Nodes {
 		size += float64(s.Nodes[i].GPUs) * gpushare.WholeGPU
 	}
-	span := work / (size * s.config.Load)
+	span := min(work/(size*s.config.Load), longestSpan)
 	times := make([]time.Duration, len(in.Arrivals))
 	for i := range times {
 		times[i] = gpushare.Seconds(span * rng.Float64())

@@ -6,9 +6,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpuworkload"
 )
+
+// TestArrivalsWithinTheClock: 400,000 pods on one node at a hundredth of its capacity would come in thousands of years.
+func TestArrivalsWithinTheClock(t *testing.T) {
+	src, err := gpuworkload.New(gpuworkload.Config{ReferenceSeed: -1, Law: gpuworkload.PublishedLaw(), NumNodes: 1, Timed: true, NumPods: 400_000, Load: 0.01, MaxDuration: 1e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in gpuworkload.Instance
+	src.Draw(t.Context(), 1, &in)
+	first, last := in.Arrivals[0].At, in.Arrivals[len(in.Arrivals)-1].At
+	if half := cluster.MaxTime / 2; first < 0 || last > half || last < half-half/100 {
+		t.Errorf("pods arrive from %v to %v, want 0 to %v", first, last, half)
+	}
+}
 
 // TestGenerated draws default instances and compares their composition with the published one:
 // parts of 20,000 pods within five standard deviations, and the counts of the node list.
