@@ -23,7 +23,8 @@
 //	                    clipped
 //	A·H + k             size predicted for task k now: 10 is 0, 50 is 1             0    1
 //	A·H + K + k         share of the cores that task k has                          0    1
-//	A·H + 2K            supersteps since the last plan, over 20; 1 before the first 0    1
+//	A·H + 2K            supersteps since the last one that began with a plan, over  0    1
+//	                    20; 1 before the first
 //
 // With the defaults (A = 4, H = 6, K = 8) there are 41 values. In the compatible dynamics the
 // observation is the matrix of durations alone, of shape (A, H), unclipped.

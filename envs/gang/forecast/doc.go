@@ -25,7 +25,8 @@
 //	then             steps of a day, over 144                                       0    1
 //	                 predicted duration now, over that of the slowest task          0    1
 //	                 share of the cores that the task has                           0    1
-//	                 supersteps since the last plan, over 20; 1 before the first    0    1
+//	                 supersteps since the last one that began with a plan, over     0    1
+//	                 20; 1 before the first
 //
 // # Reward
 //
