@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -43,7 +44,7 @@ func newFakeWorld(t *testing.T, checkpointed bool) *fakeWorld {
 	w := &fakeWorld{sampled: map[string]time.Time{}}
 	for _, name := range []string{"a", "b"} {
 		objects = append(objects, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels}, Spec: spec, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: labels}, Spec: spec, Status: corev1.PodStatus{Phase: corev1.PodRunning},
 		})
 	}
 	w.client = fake.NewClientset(objects...)
@@ -80,6 +81,42 @@ func newFakeWorld(t *testing.T, checkpointed bool) *fakeWorld {
 		log: slog.New(slog.DiscardHandler), known: map[string]*autoscaler{}, loop: loop{watchdog: lease.NewWatchdog()},
 	}
 	return w
+}
+
+// storedSamples returns the number of samples in the checkpoint of the autoscaler.
+func (w *fakeWorld) storedSamples(t *testing.T) int64 {
+	t.Helper()
+	o, err := w.api.Resource(checkpoints).Namespace("shop").Get(t.Context(), "app-main", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _, _ := unstructured.NestedInt64(o.Object, "status", "totalSamplesCount")
+	return n
+}
+
+// TestSamplesOfUnlikeClocks: each new sample of a pod counts, also if a node's clock is behind that of another node by more than
+// the interval, and no sample counts twice.
+func TestSamplesOfUnlikeClocks(t *testing.T) {
+	w := newFakeWorld(t, true)
+	start := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	for i, step := range []struct {
+		a, b time.Duration // since start
+		want int64         // samples so far, counted by hand
+	}{
+		{10 * time.Minute, 0, 2},
+		{11 * time.Minute, time.Minute, 4},
+		{11 * time.Minute, 2 * time.Minute, 5},
+		{11 * time.Minute, 2 * time.Minute, 5},
+		{12 * time.Minute, 2 * time.Minute, 6},
+	} {
+		w.sampled["a"], w.sampled["b"] = start.Add(step.a), start.Add(step.b)
+		if _, err := w.Step(t.Context()); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		if got := w.storedSamples(t); got != step.want {
+			t.Errorf("step %d: %d samples, want %d", i, got, step.want)
+		}
+	}
 }
 
 // TestLeadResumes: an instance that leads again resumes from the checkpoint, which another leader may have replaced

@@ -85,7 +85,8 @@ type Recommender struct {
 
 // autoscaler is the state of an Autoscaler.
 type autoscaler struct {
-	at         time.Time // time of its last samples
+	at         time.Time            // time of its last look at samples
+	sampled    map[string]time.Time // time of the last sample of each pod, by name
 	containers map[string]*container
 	seen       bool // exists in this step
 }
@@ -240,18 +241,13 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 	if len(pods) == 0 {
 		return r.writeStatus(ctx, a, a.Status.Recommendation, report, condition(NoPodsMatched, corev1.ConditionTrue, "NoPodsMatched", "no live pod matches the target's selector"))
 	}
-	used, at, err := r.usage(ctx, a.Namespace, t.selector)
+	used, err := r.usage(ctx, a.Namespace, t.selector)
 	if err != nil {
 		return err
 	}
-	if !at.After(one.at) {
-		return nil // no new sample
+	if !one.refresh(pods, used) {
+		return nil
 	}
-	for pod, u := range used {
-		u.fresh = u.at.After(one.at)
-		used[pod] = u
-	}
-	one.at = at
 	if err := r.recommend(a, one, t, pods, used); err != nil {
 		return err
 	}
@@ -263,6 +259,34 @@ func (r *Recommender) serve(ctx context.Context, a *Autoscaler, report *Report) 
 		return r.save(ctx, a, one)
 	}
 	return nil
+}
+
+// refresh marks the samples that are new, and reports whether there are any. The clocks of nodes differ, so that it
+// compares each pod's samples with one another, as upstream's recommender does.
+func (one *autoscaler) refresh(pods []corev1.Pod, used map[string]sample) bool {
+	sampled, latest := map[string]time.Time{}, time.Time{}
+	for i := range pods {
+		name := pods[i].Name
+		sampled[name] = one.sampled[name]
+		u, ok := used[name]
+		if !ok || !u.at.After(one.sampled[name]) {
+			continue
+		}
+		u.fresh = true
+		used[name], sampled[name] = u, u.at
+		if u.at.After(latest) {
+			latest = u.at
+		}
+	}
+	one.sampled = sampled
+	if latest.IsZero() {
+		return false
+	}
+	if !latest.After(one.at) { // of a node whose clock is behind
+		latest = one.at.Add(time.Nanosecond)
+	}
+	one.at = latest
+	return true
 }
 
 // prepare makes the models of an autoscaler's containers, or updates their controller and policy.

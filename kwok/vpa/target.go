@@ -99,13 +99,13 @@ type sample struct {
 	containers map[string]cluster.Resources
 }
 
-// usage returns the latest samples by pod, and the latest time among them.
-func (r *Recommender) usage(ctx context.Context, namespace string, s labels.Selector) (map[string]sample, time.Time, error) {
+// usage returns the latest samples by pod.
+func (r *Recommender) usage(ctx context.Context, namespace string, s labels.Selector) (map[string]sample, error) {
 	list, err := r.metrics.PodMetricses(namespace).List(ctx, metav1.ListOptions{LabelSelector: s.String()})
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("metrics.k8s.io: %w", err)
+		return nil, fmt.Errorf("metrics.k8s.io: %w", err)
 	}
-	used, last := map[string]sample{}, time.Time{}
+	used := map[string]sample{}
 	for i := range list.Items {
 		m := &list.Items[i]
 		one := sample{at: m.Timestamp.Time, containers: map[string]cluster.Resources{}}
@@ -113,11 +113,8 @@ func (r *Recommender) usage(ctx context.Context, namespace string, s labels.Sele
 			one.containers[c.Name] = listed(c.Usage)
 		}
 		used[m.Name] = one
-		if one.at.After(last) {
-			last = one.at
-		}
 	}
-	return used, last, nil
+	return used, nil
 }
 
 // livePods returns a container of the pods as models observe it.
