@@ -119,6 +119,17 @@ func TestSamplesOfUnlikeClocks(t *testing.T) {
 	}
 }
 
+// TestContainerWithoutMetrics: metrics that leave out a container of a pod are no sample of it.
+func TestContainerWithoutMetrics(t *testing.T) {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}, {Name: "helper"}}}}
+	used := map[string]sample{"a": {fresh: true, containers: map[string]cluster.Resources{"main": {MilliCPU: 5, MemoryBytes: 7}}}}
+	for name, want := range map[string]bool{"main": true, "helper": false} {
+		if got := livePods([]corev1.Pod{pod}, name, used)[0]; got.Sampled != want {
+			t.Errorf("container %s: sampled %v, want %v", name, got.Sampled, want)
+		}
+	}
+}
+
 // TestLeadResumes: an instance that leads again resumes from the checkpoint, which another leader may have replaced
 // meanwhile, and does not overwrite it by what it knew before.
 func TestLeadResumes(t *testing.T) {

@@ -133,8 +133,8 @@ func livePods(pods []corev1.Pod, name string, used map[string]sample) []env.Live
 				showStatus(&one, s)
 			}
 		}
-		if u, ok := used[p.Name]; ok {
-			one.Used, one.Sampled = u.containers[name], u.fresh
+		if u, ok := used[p.Name].containers[name]; ok {
+			one.Used, one.Sampled = u, used[p.Name].fresh
 		}
 		one.Resize = resizing(p)
 		all = append(all, one)
