@@ -69,7 +69,7 @@ func Replay(ctx context.Context, client kubernetes.Interface, path string, o Rep
 	if err != nil {
 		return Report{}, err
 	}
-	p := &player{ReplayOptions: o, client: client, trace: whole, reader: r, made: map[string]bool{}, begin: time.Now(), swept: time.Now()}
+	p := &player{ReplayOptions: o, client: client, trace: whole, reader: r, made: map[string]bool{}, labels: map[int32]int32{}, begin: time.Now(), swept: time.Now()}
 	err = errors.Join(p.play(ctx), r.Close())
 	p.report.Seconds = time.Since(p.begin).Seconds()
 	return p.report, err
@@ -83,6 +83,7 @@ type player struct {
 	reader *clustertrace.Reader
 	report Report
 	made   map[string]bool // existing namespaces and priority classes
+	labels map[int32]int32 // by pod: the template whose labels it has since its last update
 	begin  time.Time
 	swept  time.Time
 }
@@ -294,9 +295,21 @@ func (p *player) sweep(ctx context.Context) error {
 func (p *player) update(ctx context.Context, e *clustertrace.Event) error {
 	namespace, name := p.pod(e.Pod)
 	t := p.trace.Templates[e.Template]
-	if err := p.patch(ctx, namespace, name, map[string]any{"metadata": map[string]any{"labels": t.Labels}}); err != nil {
+	before, ok := p.labels[e.Pod]
+	if !ok {
+		before = p.trace.Pods[e.Pod].Template
+	}
+	labels := map[string]any{}
+	for key := range p.trace.Templates[before].Labels {
+		labels[key] = nil // removes it
+	}
+	for key, value := range t.Labels {
+		labels[key] = value
+	}
+	if err := p.patch(ctx, namespace, name, map[string]any{"metadata": map[string]any{"labels": labels}}); err != nil {
 		return err
 	}
+	p.labels[e.Pod] = e.Template
 	resources := containers(t)[0].Resources
 	return p.patch(ctx, namespace, name, map[string]any{"spec": map[string]any{"containers": []any{
 		map[string]any{"name": "main", "resources": resources},
