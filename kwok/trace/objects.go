@@ -12,6 +12,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 	"github.com/kubernasium/kubernasium/envs/podsched/kubescore"
@@ -69,9 +70,9 @@ func podObject(name string, t *clustertrace.Template, scheduler string) (*corev1
 	o.Namespace = cmp.Or(o.Namespace, corev1.NamespaceDefault)
 	if kind, owner, ok := strings.Cut(t.Owner, "/"); ok {
 		// The owner's API group does not exist in the control plane, so that garbage collection, which
-		// deletes pods without their owner, ignores the pod.
-		yes := true
-		o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubernasium.io/v1", Kind: kind, Name: owner, UID: "replayed", Controller: &yes}}
+		// deletes pods without their owner, ignores the pod. Policies tell controllers apart by their UIDs.
+		yes, uid := true, types.UID("replayed/"+o.Namespace+"/"+t.Owner)
+		o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubernasium.io/v1", Kind: kind, Name: owner, UID: uid, Controller: &yes}}
 	}
 	for _, tol := range t.Tolerations {
 		o.Spec.Tolerations = append(o.Spec.Tolerations, corev1.Toleration{

@@ -5,8 +5,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 	"github.com/kubernasium/kubernasium/envs/envstest"
 )
 
@@ -32,5 +34,25 @@ func TestReplayedLabels(t *testing.T) {
 	}
 	if d := cmp.Diff(map[string]string{"role": "old"}, got.Labels); d != "" {
 		t.Errorf("labels (-want +got):\n%s", d)
+	}
+}
+
+// TestReplayedOwners: pods have the same controller if they have the same owner in the same namespace.
+func TestReplayedOwners(t *testing.T) {
+	controller := func(namespace, owner string) types.UID {
+		o, err := podObject("p", &clustertrace.Template{Namespace: namespace, Owner: owner}, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return metav1.GetControllerOf(o).UID
+	}
+	one := controller("", "ReplicaSet/a")
+	if got := controller("default", "ReplicaSet/a"); got != one {
+		t.Errorf("controllers %s and %s, want one", one, got)
+	}
+	for _, other := range [][2]string{{"", "ReplicaSet/b"}, {"", "Job/a"}, {"shop", "ReplicaSet/a"}} {
+		if controller(other[0], other[1]) == one {
+			t.Errorf("pods of %v have the controller of ReplicaSet/a in default", other)
+		}
 	}
 }
