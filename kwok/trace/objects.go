@@ -52,10 +52,21 @@ func amounts(milliCPU, memory int64, other map[string]int64) corev1.ResourceList
 		corev1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
 	}
 	for name, n := range other {
-		all[corev1.ResourceName(name)] = *resource.NewQuantity(n, resource.DecimalSI)
+		all[resourceName(name)] = *resource.NewQuantity(n, resource.DecimalSI)
 	}
 	return all
 }
+
+// resourceName returns the API's name of a recorded resource. The API server accepts only Kubernetes' own resources
+// without a domain, and a recording that hides names has hidden those of other resources with their domains.
+func resourceName(name string) corev1.ResourceName {
+	if strings.Contains(name, "/") || name == string(corev1.ResourceEphemeralStorage) || isHugePages(name) || strings.HasPrefix(name, "attachable-volumes-") {
+		return corev1.ResourceName(name)
+	}
+	return corev1.ResourceName("kubernasium.io/" + name)
+}
+
+func isHugePages(name string) bool { return strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) }
 
 // podObject returns a pending pod for a scheduler.
 func podObject(name string, t *clustertrace.Template, scheduler string) (*corev1.Pod, error) {
@@ -152,8 +163,8 @@ func containers(t *clustertrace.Template) []corev1.Container {
 	cpu := missing(corev1.ResourceCPU, t.MilliCPU, t.ExtraMilliCPU, kubescore.DefaultMilliCPURequest)
 	memory := missing(corev1.ResourceMemory, t.MemoryBytes, t.ExtraMemoryBytes, kubescore.DefaultMemoryRequestBytes)
 	limits := corev1.ResourceList{}
-	for name, q := range requests { // extended resources need limits; without others the pod stays resizable
-		if strings.Contains(string(name), "/") {
+	for name, q := range requests { // extended resources and huge pages need limits; without others the pod stays resizable
+		if strings.Contains(string(name), "/") || isHugePages(string(name)) {
 			limits[name] = q
 		}
 	}

@@ -1,9 +1,11 @@
 package trace
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -34,6 +36,43 @@ func TestReplayedLabels(t *testing.T) {
 	}
 	if d := cmp.Diff(map[string]string{"role": "old"}, got.Labels); d != "" {
 		t.Errorf("labels (-want +got):\n%s", d)
+	}
+}
+
+// TestReplayedResources: the API server accepts pods with huge pages only with limits, and of the resources without a domain
+// only those of Kubernetes. A recording that hides names has names of other resources without their domains.
+func TestReplayedResources(t *testing.T) {
+	n := names{[]byte("salt")}
+	node := nodeObject(&clustertrace.Node{Name: "n", MilliCPU: 1000, MemoryBytes: 1 << 30, Pods: 110, Other: n.resources(map[string]int64{
+		"hugepages-2Mi": 1 << 30, "ephemeral-storage": 1 << 30, "attachable-volumes-csi-a": 5, "example.com/disk": 4, "nvidia.com/mig-1g.5gb": 2,
+	})})
+	pod, err := podObject("p", &clustertrace.Template{MilliCPU: 100, MemoryBytes: 1 << 20, Other: n.resources(map[string]int64{
+		"hugepages-2Mi": 1 << 21, "ephemeral-storage": 1 << 20, "example.com/disk": 1, "nvidia.com/mig-1g.5gb": 1,
+	})}, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden := "kubernasium.io/" + n.hash("example.com/disk")
+	of := func(l corev1.ResourceList) (all []string) {
+		for name := range l {
+			all = append(all, string(name))
+		}
+		slices.Sort(all)
+		return all
+	}
+	r := pod.Spec.Containers[0].Resources
+	for _, tc := range []struct {
+		what string
+		got  corev1.ResourceList
+		want []string
+	}{
+		{"node", node.Status.Allocatable, []string{"attachable-volumes-csi-a", "cpu", "ephemeral-storage", "hugepages-2Mi", hidden, "memory", "nvidia.com/mig-1g.5gb", "pods"}},
+		{"requests", r.Requests, []string{"cpu", "ephemeral-storage", "hugepages-2Mi", hidden, "memory", "nvidia.com/mig-1g.5gb"}},
+		{"limits", r.Limits, []string{"hugepages-2Mi", hidden, "nvidia.com/mig-1g.5gb"}},
+	} {
+		if d := cmp.Diff(tc.want, of(tc.got)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.what, d)
+		}
 	}
 }
 
