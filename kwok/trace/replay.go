@@ -159,7 +159,7 @@ func (p *player) do(ctx context.Context, e *clustertrace.Event) error {
 		}
 		return p.bind(ctx, e)
 	case clustertrace.FinishPod:
-		if p.Scheduler != "" {
+		if p.Scheduler != "" && p.ran(e.Pod) {
 			return nil // KWOK completes the pod when its duration has passed
 		}
 		return p.finish(ctx, e)
@@ -173,6 +173,12 @@ func (p *player) do(ctx context.Context, e *clustertrace.Event) error {
 func (p *player) pod(i int32) (namespace, name string) {
 	pod := &p.trace.Pods[i]
 	return cmp.Or(p.trace.Templates[pod.Template].Namespace, corev1.NamespaceDefault), pod.Name
+}
+
+// ran reports whether a pod was bound and has finished, so that its duration is known.
+func (p *player) ran(i int32) bool {
+	life := &p.trace.Pods[i]
+	return life.Bound != clustertrace.Never && life.Finished != clustertrace.Never
 }
 
 // once creates an object unless it has created it before.
@@ -202,7 +208,7 @@ func (p *player) create(ctx context.Context, e *clustertrace.Event) error {
 	if err != nil {
 		return err
 	}
-	if life := &p.trace.Pods[e.Pod]; p.Scheduler != "" && life.Finished != clustertrace.Never && life.Bound != clustertrace.Never {
+	if life := &p.trace.Pods[e.Pod]; p.Scheduler != "" && p.ran(e.Pod) {
 		from := min(life.Started, life.Finished)
 		if life.Started == clustertrace.Never {
 			from = life.Bound
@@ -266,7 +272,7 @@ func (p *player) running(ctx context.Context, namespace, name string) error {
 }
 
 func (p *player) delete(ctx context.Context, e *clustertrace.Event) error {
-	if p.Scheduler != "" && p.trace.Pods[e.Pod].Finished != clustertrace.Never {
+	if p.Scheduler != "" && p.ran(e.Pod) {
 		return nil // sweep also deletes it when it finishes in the replay
 	}
 	namespace, name := p.pod(e.Pod)

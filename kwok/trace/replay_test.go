@@ -95,3 +95,23 @@ func TestReplayedOwners(t *testing.T) {
 		}
 	}
 }
+
+// TestReplayedForScheduler: with a scheduler, a pod that ended without having run does not stay: it would be scheduled.
+func TestReplayedForScheduler(t *testing.T) {
+	const text = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"template","template":{"namespace":"ns","milli_cpu":500}}
+{"k":"pod","name":"one"}
+{"k":"finish","t":10,"phase":"Failed"}
+{"k":"delete","t":10}
+{"k":"end"}
+`
+	client := fake.NewClientset()
+	report, err := Replay(t.Context(), client, envstest.TempFile(t, "ended.jsonl", text), ReplayOptions{Speed: 1, Scheduler: "default-scheduler"})
+	if err != nil || report.Skipped > 0 || report.Deleted != 1 {
+		t.Fatalf("%+v, %v, want one pod deleted, nothing skipped", report, err)
+	}
+	pods, err := client.CoreV1().Pods("ns").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 0 {
+		t.Errorf("%d pods are left, %v, want none", len(pods.Items), err)
+	}
+}
