@@ -68,7 +68,8 @@ func resourceName(name string) corev1.ResourceName {
 
 func isHugePages(name string) bool { return strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) }
 
-// podObject returns a pending pod for a scheduler.
+// podObject returns a pending pod for a scheduler. A pod that Replay binds has no scheduling gates, with which the API
+// server would not let it be bound.
 func podObject(name string, t *clustertrace.Template, scheduler string) (*corev1.Pod, error) {
 	grace := int64(0)
 	o := &corev1.Pod{
@@ -89,6 +90,11 @@ func podObject(name string, t *clustertrace.Template, scheduler string) (*corev1
 		o.Spec.Tolerations = append(o.Spec.Tolerations, corev1.Toleration{
 			Key: tol.Key, Operator: corev1.TolerationOperator(tol.Operator), Value: tol.Value, Effect: corev1.TaintEffect(tol.Effect),
 		})
+	}
+	if scheduler != nobody {
+		for _, gate := range t.Gates {
+			o.Spec.SchedulingGates = append(o.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gate})
+		}
 	}
 	if t.GPUs > 0 {
 		o.Annotations[annotationGPUs] = strconv.Itoa(int(t.GPUs))
@@ -172,7 +178,7 @@ func containers(t *clustertrace.Template) []corev1.Container {
 		whole := *resource.NewQuantity(int64(t.GPUs), resource.DecimalSI)
 		requests["nvidia.com/gpu"], limits["nvidia.com/gpu"] = whole, whole
 	}
-	all := []corev1.Container{{Name: "main", Image: image, Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}}
+	all := []corev1.Container{{Name: "main", Image: image, Ports: hostPorts(t), Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}}
 	for i := range max(cpu, memory) {
 		zero := amounts(0, 0, nil)
 		if i < cpu {
@@ -182,6 +188,20 @@ func containers(t *clustertrace.Template) []corev1.Container {
 			delete(zero, corev1.ResourceMemory)
 		}
 		all = append(all, corev1.Container{Name: fmt.Sprintf("extra-%d", i), Image: image, Resources: corev1.ResourceRequirements{Requests: zero}})
+	}
+	return all
+}
+
+// hostPorts returns the host ports of a template; a recording has them as protocol/address:port.
+func hostPorts(t *clustertrace.Template) (all []corev1.ContainerPort) {
+	for _, text := range t.HostPorts {
+		protocol, rest, _ := strings.Cut(text, "/")
+		colon := max(0, strings.LastIndexByte(rest, ':'))
+		number, err := strconv.ParseUint(strings.TrimPrefix(rest[colon:], ":"), 10, 16)
+		if err != nil {
+			continue // of another program's recording
+		}
+		all = append(all, corev1.ContainerPort{HostPort: int32(number), ContainerPort: int32(number), Protocol: corev1.Protocol(protocol), HostIP: rest[:colon]})
 	}
 	return all
 }

@@ -69,7 +69,7 @@ func Replay(ctx context.Context, client kubernetes.Interface, path string, o Rep
 	if err != nil {
 		return Report{}, err
 	}
-	p := &player{ReplayOptions: o, client: client, trace: whole, reader: r, made: map[string]bool{}, labels: map[int32]int32{}, begin: time.Now(), swept: time.Now()}
+	p := &player{ReplayOptions: o, client: client, trace: whole, reader: r, made: map[string]bool{}, updated: map[int32]int32{}, begin: time.Now(), swept: time.Now()}
 	err = errors.Join(p.play(ctx), r.Close())
 	p.report.Seconds = time.Since(p.begin).Seconds()
 	return p.report, err
@@ -78,14 +78,14 @@ func Replay(ctx context.Context, client kubernetes.Interface, path string, o Rep
 // player replays one recording.
 type player struct {
 	ReplayOptions
-	client kubernetes.Interface
-	trace  *clustertrace.Trace
-	reader *clustertrace.Reader
-	report Report
-	made   map[string]bool // existing namespaces and priority classes
-	labels map[int32]int32 // by pod: the template whose labels it has since its last update
-	begin  time.Time
-	swept  time.Time
+	client  kubernetes.Interface
+	trace   *clustertrace.Trace
+	reader  *clustertrace.Reader
+	report  Report
+	made    map[string]bool // existing namespaces and priority classes
+	updated map[int32]int32 // by pod: its template since its last update
+	begin   time.Time
+	swept   time.Time
 }
 
 func (p *player) play(ctx context.Context) error {
@@ -297,26 +297,37 @@ func (p *player) sweep(ctx context.Context) error {
 	return nil
 }
 
-// update changes a pod's labels and resizes it.
+// update changes a pod's labels, removes its scheduling gates and resizes it.
 func (p *player) update(ctx context.Context, e *clustertrace.Event) error {
 	namespace, name := p.pod(e.Pod)
-	t := p.trace.Templates[e.Template]
-	before, ok := p.labels[e.Pod]
+	number, ok := p.updated[e.Pod]
 	if !ok {
-		before = p.trace.Pods[e.Pod].Template
+		number = p.trace.Pods[e.Pod].Template
 	}
-	labels := map[string]any{}
-	for key := range p.trace.Templates[before].Labels {
+	before, now := p.trace.Templates[number], p.trace.Templates[e.Template]
+	labels, gates := map[string]any{}, []any{}
+	for key := range before.Labels {
 		labels[key] = nil // removes it
 	}
-	for key, value := range t.Labels {
+	for key, value := range now.Labels {
 		labels[key] = value
 	}
-	if err := p.patch(ctx, namespace, name, map[string]any{"metadata": map[string]any{"labels": labels}}); err != nil {
+	if p.Scheduler != "" {
+		for _, gate := range before.Gates {
+			if !slices.Contains(now.Gates, gate) {
+				gates = append(gates, map[string]any{"$patch": "delete", "name": gate})
+			}
+		}
+	}
+	patch := map[string]any{"metadata": map[string]any{"labels": labels}}
+	if len(gates) > 0 {
+		patch["spec"] = map[string]any{"schedulingGates": gates}
+	}
+	if err := p.patch(ctx, namespace, name, patch); err != nil {
 		return err
 	}
-	p.labels[e.Pod] = e.Template
-	resources := containers(t)[0].Resources
+	p.updated[e.Pod] = e.Template
+	resources := containers(now)[0].Resources
 	return p.patch(ctx, namespace, name, map[string]any{"spec": map[string]any{"containers": []any{
 		map[string]any{"name": "main", "resources": resources},
 	}}}, "resize")

@@ -115,3 +115,52 @@ func TestReplayedForScheduler(t *testing.T) {
 		t.Errorf("%d pods are left, %v, want none", len(pods.Items), err)
 	}
 }
+
+// TestReplayedGatesAndPorts: with a scheduler, a pod waits for its gates as recorded; host ports restrict its nodes. Without
+// one it has no gates, with which the API server would not let it be bound.
+func TestReplayedGatesAndPorts(t *testing.T) {
+	const text = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"template","template":{"namespace":"ns","milli_cpu":500,"host_ports":["TCP/:80","UDP/::1:53"],"scheduling_gates":["a","b"]}}
+{"k":"template","template":{"namespace":"ns","milli_cpu":500,"host_ports":["TCP/:80","UDP/::1:53"],"scheduling_gates":["b"]}}
+{"k":"template","template":{"namespace":"ns","milli_cpu":500,"host_ports":["TCP/:80","UDP/::1:53"]}}
+{"k":"pod","name":"gated"}
+{"k":"pod","name":"half"}
+{"k":"pod","name":"open"}
+{"k":"update_pod","p":1,"tpl":1}
+{"k":"update_pod","p":2,"tpl":1}
+{"k":"update_pod","p":2,"tpl":2}
+{"k":"end"}
+`
+	path := envstest.TempFile(t, "gates.jsonl", text)
+	for scheduler, want := range map[string]map[string][]string{
+		"default-scheduler": {"gated": {"a", "b"}, "half": {"b"}, "open": nil},
+		"":                  {"gated": nil, "half": nil, "open": nil},
+	} {
+		client := fake.NewClientset()
+		report, err := Replay(t.Context(), client, path, ReplayOptions{Speed: 1, Scheduler: scheduler})
+		if err != nil || report.Skipped > 0 {
+			t.Fatalf("scheduler %q: %+v, %v, want nothing skipped", scheduler, report, err)
+		}
+		got := map[string][]string{}
+		pods, err := client.CoreV1().Pods("ns").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range pods.Items {
+			var gates []string
+			for _, g := range p.Spec.SchedulingGates {
+				gates = append(gates, g.Name)
+			}
+			got[p.Name] = gates
+			ports := []corev1.ContainerPort{
+				{HostPort: 80, ContainerPort: 80, Protocol: corev1.ProtocolTCP}, {HostPort: 53, ContainerPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "::1"},
+			}
+			if d := cmp.Diff(ports, p.Spec.Containers[0].Ports); d != "" {
+				t.Errorf("scheduler %q: host ports of %s (-want +got):\n%s", scheduler, p.Name, d)
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("scheduler %q: gates (-want +got):\n%s", scheduler, d)
+		}
+	}
+}
