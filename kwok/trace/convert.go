@@ -89,7 +89,10 @@ func (n names) template(p *corev1.Pod) (*clustertrace.Template, error) {
 			Key: n.key(tol.Key), Operator: string(tol.Operator), Value: n.value(tol.Value), Effect: string(tol.Effect),
 		})
 	}
-	for _, c := range p.Spec.Containers {
+	for i, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		if i < len(p.Spec.InitContainers) && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways) {
+			continue // only sidecars run beside the containers
+		}
 		for _, port := range c.Ports {
 			if port.HostPort > 0 {
 				t.HostPorts = append(t.HostPorts, fmt.Sprintf("%s/%s:%d", port.Protocol, port.HostIP, port.HostPort))

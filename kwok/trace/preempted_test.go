@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,5 +69,21 @@ func TestPreempted(t *testing.T) {
 		if got, ok := ends[name]; !ok || got != want {
 			t.Errorf("%s: preempted %v, %v, want %v", name, got, ok, want)
 		}
+	}
+}
+
+// TestRecordedHostPorts: the ports that kube-scheduler's GetHostPorts counts, those of containers and of sidecars, are recorded;
+// those of other init containers, which have ended when the containers start, are not.
+func TestRecordedHostPorts(t *testing.T) {
+	container := func(name string, port int32, restart *corev1.ContainerRestartPolicy) corev1.Container {
+		return corev1.Container{Name: name, RestartPolicy: restart, Ports: []corev1.ContainerPort{{HostPort: port, ContainerPort: port, Protocol: corev1.ProtocolTCP}, {ContainerPort: 9}}}
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}, Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{container("init", 81, nil), container("sidecar", 82, &always)}, Containers: []corev1.Container{container("main", 80, nil)},
+	}}
+	got := recordOnce(t, fake.NewClientset(pod), filepath.Join(t.TempDir(), "t.jsonl"), nil)
+	if d := cmp.Diff([]string{"TCP/:82", "TCP/:80"}, got.Templates[0].HostPorts); d != "" {
+		t.Errorf("host ports (-want +got):\n%s", d)
 	}
 }
