@@ -3,6 +3,7 @@ package shadow
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -109,12 +110,9 @@ func (w *world) victims(p, n int32, pods []int32, budgets []allowance) *eviction
 func (w *world) fitsWithout(p, n int32, evicted []int32) bool {
 	t, node := w.template(p), w.nodes[n] // a copy, to subtract pods from
 	node.other, node.ports = nil, nil
-	other, ports := map[string]int64{}, map[string]int{}
+	other, ports := map[string]int64{}, maps.Clone(w.nodes[n].ports)
 	for name := range t.Other {
 		other[name] = w.nodes[n].other[name]
-	}
-	for _, port := range t.HostPorts {
-		ports[port] = w.nodes[n].ports[port]
 	}
 	free := slices.Clone(w.state.NodeDevices(node.index))
 	for _, v := range evicted {

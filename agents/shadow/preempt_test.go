@@ -84,8 +84,8 @@ func TestVictims(t *testing.T) {
 	gpus := func(p, gpus, milli int32) clustertrace.Template {
 		return clustertrace.Template{Priority: p, GPUs: gpus, MilliGPU: milli}
 	}
-	port := func(p int32) clustertrace.Template {
-		return clustertrace.Template{Priority: p, HostPorts: []string{"TCP//80"}}
+	port := func(p int32, text string) clustertrace.Template {
+		return clustertrace.Template{Priority: p, HostPorts: []string{text}}
 	}
 	for name, tc := range map[string]struct {
 		first, second []clustertrace.Template // pods of two nodes of 4 cores and 2 GPUs
@@ -105,7 +105,8 @@ func TestVictims(t *testing.T) {
 		"none by a pod that never preempts": {[]clustertrace.Template{priority(0, 4)}, []clustertrace.Template{priority(0, 4)}, never, "waits"},
 		"none where it would not help":      {[]clustertrace.Template{priority(0, 1), priority(9, 3)}, []clustertrace.Template{priority(9, 4)}, priority(9, 2), "waits"},
 		"devices":                           {[]clustertrace.Template{gpus(0, 1, 500), gpus(1, 1, 1000)}, []clustertrace.Template{gpus(9, 2, 1000)}, gpus(9, 1, 600), "0: 0"},
-		"a host port":                       {[]clustertrace.Template{port(0), priority(0, 1)}, []clustertrace.Template{port(9)}, port(9), "0: 0"},
+		"a host port":                       {[]clustertrace.Template{port(0, "TCP/:80"), priority(0, 1)}, []clustertrace.Template{port(9, "TCP/:80")}, port(9, "TCP/:80"), "0: 0"},
+		"a host port of an address":         {[]clustertrace.Template{port(0, "TCP/10.0.0.1:80"), priority(0, 1)}, []clustertrace.Template{port(9, "TCP/:80")}, port(9, "TCP/:80"), "0: 0"},
 		"anti-affinity":                     {[]clustertrace.Template{label(priority(0, 1), "loud"), label(priority(0, 1), "still")}, []clustertrace.Template{label(priority(9, 1), "loud")}, apart, "0: 0"},
 	} {
 		t.Run(name, func(t *testing.T) {

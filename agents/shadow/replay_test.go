@@ -244,6 +244,14 @@ func TestClosedNodes(t *testing.T) {
 			Nodes: []clustertrace.Term{{Fields: []clustertrace.Requirement{{Key: "metadata.name", Operator: "In", Values: []string{"n1"}}}}},
 		}})
 	}
+	ports := func(all ...string) clustertrace.Template { return clustertrace.Template{HostPorts: all} }
+	web := func(port string) func(s *script) {
+		return func(s *script) {
+			t := ports(port)
+			t.Owner = "DaemonSet/web"
+			s.bind(s.pod("web", s.template(t)), 0)
+		}
+	}
 	for _, tc := range []struct {
 		name     string
 		n0       clustertrace.Node
@@ -264,10 +272,14 @@ func TestClosedNodes(t *testing.T) {
 		}},
 		{name: "volume", before: disk, claims: []string{"disk"}},
 		{name: "volume of another", before: disk, claims: []string{"other"}, want: 12.5},
-		{name: "host port", template: clustertrace.Template{HostPorts: []string{"TCP/0.0.0.0:80"}}, before: func(s *script) {
-			web := s.template(clustertrace.Template{Owner: "DaemonSet/web", HostPorts: []string{"TCP/0.0.0.0:80"}})
-			s.bind(s.pod("web", web), 0)
-		}},
+		{name: "host port", template: ports("TCP/0.0.0.0:80"), before: web("TCP/0.0.0.0:80")},
+		// HostPortInfo of kube-scheduler: no address and 0.0.0.0 are every address.
+		{name: "host port of every address", template: ports("TCP/10.0.0.1:80"), before: web("TCP/:80")},
+		{name: "host port of an address", template: ports("TCP/0.0.0.0:80"), before: web("TCP/fd00::1:80")},
+		{name: "host port without an address", template: ports("TCP/:80"), before: web("TCP/0.0.0.0:80")},
+		{name: "host port of another address", template: ports("TCP/10.0.0.1:80"), before: web("TCP/10.0.0.2:80"), want: 12.5},
+		{name: "host port of another protocol", template: ports("TCP/:80"), before: web("UDP/:80"), want: 12.5},
+		{name: "other host port", template: ports("TCP/:80"), before: web("TCP/:8080"), want: 12.5},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScript(t)

@@ -197,7 +197,7 @@ func (n *node) lacks(t *clustertrace.Template) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(t.HostPorts, func(port string) bool { return n.ports[port] > 0 })
+	return n.portsTaken(t)
 }
 
 // racks numbers the racks of state's nodes by their label; nil unless all nodes have one.
