@@ -90,7 +90,8 @@ func (p *Plugin) chooseDevices(ctx context.Context, state fwk.CycleState, pod *c
 	return devices, nil
 }
 
-// Unreserve releases the devices; the pod is pending again.
+// Unreserve releases the devices; the pod is pending again, unless its binding failed because it was deleted or bound
+// meanwhile.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
 	if state.IsPodGroupSchedulingCycle() {
 		p.groups.change(node)
@@ -98,6 +99,10 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	for _, m := range p.mirrors() {
 		m.Release(pod.UID)
 		m.AddPending(pod)
+		// Checked last: of a pod that is deleted after that, the informer's handler removes it.
+		if now, err := p.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || now.UID != pod.UID || !isPending(now) {
+			m.RemovePending(pod.UID)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	clientcache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -24,7 +26,7 @@ func TestPodGroupCycle(t *testing.T) {
 		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)}, Status: corev1.NodeStatus{Allocatable: sized(32000, 131072)}})
 	}
 	shown := cache.NewSnapshot(nil, nodes)
-	p := &Plugin{mirror: mirror.New(nil)}
+	p := &Plugin{mirror: mirror.New(nil), pods: corelisters.NewPodLister(clientcache.NewIndexer(clientcache.MetaNamespaceKeyFunc, clientcache.Indexers{}))}
 	var err error
 	if p.policy, err = live.Open(live.Args{Baseline: "Greedy"}, 2); err != nil {
 		t.Fatal(err)
@@ -64,7 +66,6 @@ func TestPodGroupCycle(t *testing.T) {
 		}
 		for _, pod := range assumed {
 			p.Unreserve(t.Context(), state, pod, pod.Spec.NodeName)
-			p.mirror.RemovePending(pod.UID)
 			if err := shown.ForgetPod(klog.Background(), pod); err != nil {
 				t.Fatal(err)
 			}

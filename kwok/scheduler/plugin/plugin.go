@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -42,6 +43,7 @@ type Plugin struct {
 	defaults     framework.Framework // kube-scheduler's default scores, which decide when the policy does not
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
+	pods         corelisters.PodLister
 	score        *scoreService // nil without endpoints
 
 	busy    chan struct{} // a lock on policy and mirror, held while the policy decides, even after the budget has expired
@@ -125,14 +127,16 @@ func (p *Plugin) followPods() error {
 			return
 		}
 		for _, m := range p.mirrors() {
-			if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending {
+			if isPending(pod) {
 				m.AddPending(pod)
 			} else {
 				m.RemovePending(pod.UID)
 			}
 		}
 	}
-	_, err = p.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	pods := p.handle.SharedInformerFactory().Core().V1().Pods()
+	p.pods = pods.Lister()
+	_, err = pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: seen, UpdateFunc: func(_, obj any) { seen(obj) },
 		DeleteFunc: func(obj any) {
 			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -147,6 +151,10 @@ func (p *Plugin) followPods() error {
 		},
 	})
 	return err
+}
+
+func isPending(p *corev1.Pod) bool {
+	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodPending
 }
 
 // decision is the result of PreScore in the cycle's state.
