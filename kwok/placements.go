@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
 // Placement is a pod that a scheduler has bound to a node.
@@ -79,7 +81,7 @@ func (f *placementFollower) see(p *corev1.Pod, before bool) {
 	_, known := f.pods[p.UID]
 	on := podOnNode{node: p.Spec.NodeName}
 	if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-		r := havePod(p).Requests
+		r, _ := kubeyaml.Requests(p)
 		on.milliCPU, on.memoryBytes = r.MilliCPU, r.MemoryBytes
 	}
 	f.pods[p.UID] = on

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/kwok/kubeyaml"
 )
 
 // NodeUsage sums the requests of a node's pods.
@@ -79,7 +80,8 @@ func Usage(ctx context.Context, client kubernetes.Interface) ([]NodeUsage, error
 		if !ok || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		all[n].Requested = sum(all[n].Requested, havePod(p).Requests)
+		requested, _ := kubeyaml.Requests(p)
+		all[n].Requested = sum(all[n].Requested, requested)
 		all[n].Pods++
 	}
 	slices.SortFunc(all, func(a, b NodeUsage) int { return cmp.Compare(a.Name, b.Name) })
