@@ -57,9 +57,10 @@ type scoreService struct {
 
 // reservation is a pod that a client will bind.
 type reservation struct {
-	pod   *corev1.Pod
-	node  string
-	until time.Time
+	pod     *corev1.Pod
+	node    string
+	devices uint64
+	until   time.Time
 }
 
 // newScoreService listens and serves until ctx ends.
@@ -188,7 +189,11 @@ func (s *scoreService) choose(ctx context.Context, q *scorer.Request) (map[strin
 			return nil, err
 		}
 	}
-	delete(s.reserved, q.Pod.UID) // a bound pod has no decision left to make
+	before, reserved := s.reserved[q.Pod.UID]
+	delete(s.reserved, q.Pod.UID) // the pod's own reservation does not restrict its choice
+	if reserved && !q.Reserve {
+		defer func() { s.reserve(before) }() // a dry run changes nothing
+	}
 	view, err := s.view()
 	if err != nil {
 		return nil, err
@@ -212,10 +217,7 @@ func (s *scoreService) choose(ctx context.Context, q *scorer.Request) (map[strin
 		return nil, fmt.Errorf("pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
 	}
 	if q.Reserve {
-		s.reserved[q.Pod.UID] = reservation{q.Pod, node, time.Now().Add(reserveFor)}
-		if devices != 0 {
-			s.mirror.Reserve(q.Pod.UID, devices)
-		}
+		s.reserve(reservation{q.Pod, node, devices, time.Now().Add(reserveFor)})
 	}
 	_, index := s.mirror.Nodes()
 	scores := map[string]int64{}
@@ -227,6 +229,14 @@ func (s *scoreService) choose(ctx context.Context, q *scorer.Request) (map[strin
 		}
 	}
 	return scores, nil
+}
+
+// reserve adds a reservation.
+func (s *scoreService) reserve(r reservation) {
+	s.reserved[r.pod.UID] = r
+	if r.devices != 0 {
+		s.mirror.Reserve(r.pod.UID, r.devices)
+	}
 }
 
 // openTo returns the nodes of a request that the pod's selector, affinity and tolerations permit.
