@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,12 +126,20 @@ func (e *Kubernetes) capacity(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range nodes.Items {
-		if !n.Spec.Unschedulable {
-			e.most += n.Status.Allocatable.Cpu().MilliValue()
+	e.most = sumMilliCPU(nodes.Items)
+	return nil
+}
+
+// sumMilliCPU sums the millicores of the nodes that accept pods without tolerations.
+func sumMilliCPU(nodes []corev1.Node) (sum int64) {
+	for i := range nodes {
+		n := &nodes[i]
+		repels := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+		if !n.Spec.Unschedulable && !repels {
+			sum += n.Status.Allocatable.Cpu().MilliValue()
 		}
 	}
-	return nil
+	return sum
 }
 
 // Setting implements [Executor].
