@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -19,20 +20,18 @@ const grace = 30 * time.Second
 // JournalFileOpenLock. The returned function unlocks the journal.
 func lock(path string) (unlock func() error, err error) {
 	link := path + ".lock"
-	release := func() error {
-		// Renaming is atomic: if two processes remove a stale lock, one of them fails.
-		aside := link + rand.Text() + ".rename"
-		if err := os.Rename(link, aside); err != nil {
-			return fmt.Errorf("study: unlock %s: %w", path, err)
-		}
-		return os.Remove(aside)
-	}
 	var changed time.Time
+	var held fs.FileInfo // the lock that is waited for
 	since, wait := time.Now(), time.Millisecond
 	for {
 		err := create(link, filepath.Base(path))
 		if err == nil {
-			return release, nil
+			return func() error {
+				if err := remove(link, nil); err != nil {
+					return fmt.Errorf("study: unlock %s: %w", path, err)
+				}
+				return nil
+			}, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, err
@@ -40,15 +39,46 @@ func lock(path string) (unlock func() error, err error) {
 		if info, err := os.Stat(path); err == nil && info.ModTime() != changed {
 			changed, since = info.ModTime(), time.Now()
 		}
+		if info, err := os.Lstat(link); err == nil && !sameLock(info, held) { // another process has locked the journal meanwhile
+			held, since = info, time.Now()
+		}
 		if time.Since(since) > grace {
 			since = time.Now()
-			if err := release(); err == nil {
+			if err := remove(link, held); err == nil {
 				continue
 			}
 		}
 		time.Sleep(wait)
 		wait = min(2*wait, time.Second/4)
 	}
+}
+
+// errOtherLock is returned by remove if another lock has taken the place of the expected one.
+var errOtherLock = errors.New("study: another process holds the lock")
+
+// remove removes a lock: the expected one, or with nil any. If it is another one, which a process has made after it
+// removed the expected one, remove puts a lock back in its place.
+func remove(link string, expected fs.FileInfo) error {
+	if info, err := os.Lstat(link); err != nil {
+		return err
+	} else if expected != nil && !sameLock(info, expected) {
+		return errOtherLock
+	}
+	// Renaming is atomic: if two processes remove a stale lock, one of them fails.
+	aside := link + rand.Text() + ".rename"
+	if err := os.Rename(link, aside); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(aside); expected != nil && err == nil && !sameLock(info, expected) {
+		_ = create(link, strings.TrimSuffix(filepath.Base(link), ".lock")) // fails if a third process was faster
+		return errors.Join(errOtherLock, os.Remove(aside))
+	}
+	return os.Remove(aside)
+}
+
+// sameLock reports whether two states are of one lock. A new lock may have the inode of an old one.
+func sameLock(a, b fs.FileInfo) bool {
+	return a != nil && b != nil && os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
 }
 
 // create fails with fs.ErrExist if the link exists.
