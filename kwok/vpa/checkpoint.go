@@ -34,6 +34,9 @@ func (r *Recommender) save(ctx context.Context, a *Autoscaler, one *autoscaler) 
 		if apierrors.IsNotFound(err) {
 			object, err = api.Create(ctx, newCheckpoint(a, name), metav1.CreateOptions{FieldManager: manager})
 		}
+		if err == nil && !isOf(object, a, name) {
+			err = errors.New("it is of another autoscaler or container: rename one of them")
+		}
 		if err == nil {
 			object.Object["status"] = status // replaces all: a patch would keep buckets that are empty now
 			_, err = api.UpdateStatus(ctx, object, metav1.UpdateOptions{FieldManager: manager})
@@ -43,6 +46,14 @@ func (r *Recommender) save(ctx context.Context, a *Autoscaler, one *autoscaler) 
 		}
 	}
 	return nil
+}
+
+// isOf reports whether a Checkpoint is of a container of an autoscaler. Its name does not tell, because it joins two names
+// that may both have dashes.
+func isOf(checkpoint *unstructured.Unstructured, a *Autoscaler, container string) bool {
+	of, _, _ := unstructured.NestedString(checkpoint.Object, "spec", "vpaObjectName")
+	name, _, _ := unstructured.NestedString(checkpoint.Object, "spec", "containerName")
+	return of == a.Name && name == container
 }
 
 func newCheckpoint(a *Autoscaler, container string) *unstructured.Unstructured {
@@ -73,6 +84,10 @@ func (r *Recommender) restore(ctx context.Context, a *Autoscaler, container stri
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", name, err)
+	}
+	if !isOf(object, a, container) {
+		r.log.Warn("checkpoint ignored", "name", name, "err", "it is of another autoscaler or container")
+		return nil
 	}
 	text, err := object.MarshalJSON()
 	if err != nil {

@@ -3,6 +3,7 @@ package vpa
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,6 +128,28 @@ func TestContainerWithoutMetrics(t *testing.T) {
 		if got := livePods([]corev1.Pod{pod}, name, used)[0]; got.Sampled != want {
 			t.Errorf("container %s: sampled %v, want %v", name, got.Sampled, want)
 		}
+	}
+}
+
+// TestCheckpointOfAnother: two autoscalers can have checkpoints of one name, as a with container b-c and a-b with container c. An
+// autoscaler neither resumes from the other's nor replaces it.
+func TestCheckpointOfAnother(t *testing.T) {
+	w := newFakeWorld(t, true)
+	foreign := newCheckpoint(&Autoscaler{ObjectMeta: metav1.ObjectMeta{Name: "ap", UID: "2"}}, "p-main")
+	foreign.SetName("app-main")
+	status := map[string]any{"version": "v3", "totalSamplesCount": int64(1000)}
+	foreign.Object["status"] = status
+	if _, err := w.api.Resource(checkpoints).Namespace("shop").Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	w.sampled["a"], w.sampled["b"] = now, now
+	report, err := w.Step(t.Context())
+	if report.Written != 1 || err == nil || !strings.Contains(err.Error(), "app-main") {
+		t.Errorf("%+v, %v, want a recommendation, and an error that names the checkpoint", report, err)
+	}
+	if got := w.storedSamples(t); got != 1000 {
+		t.Errorf("the other's checkpoint has %d samples, want 1000 as before", got)
 	}
 }
 
