@@ -125,11 +125,17 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 		err.RetryAfterMS = 1000
 		return err
 	}
+	made := false
+	defer func() { // also if a task panics
+		if !made {
+			s.giveEnvs(n)
+		}
+	}()
 	v, err := s.newVector(ctx, &r, n)
 	if err != nil {
-		s.giveEnvs(n)
 		return err
 	}
+	made = true
 	s.nextEID++
 	s.envs += n
 	s.listed.Lock()

@@ -49,23 +49,30 @@ func (s *Session) newVector(ctx context.Context, r *wire.MakeRequest, n int) (*v
 		}
 		return err
 	}
+	var vec *envs.Vec
+	made := false
+	defer func() { // also if a task panics
+		if made {
+			return
+		}
+		s.giveMemory(taken)
+		if vec == nil {
+			return
+		}
+		if err := vec.Close(); err != nil {
+			s.log.Error("close", "err", err)
+		}
+	}()
 	vec, err := envs.Make(r.Env, n, opts)
 	if err != nil {
-		s.giveMemory(taken)
 		return nil, s.badFile(r, err)
 	}
 	for _, note := range vec.Notes() {
 		s.log.Warn("data", "env", r.Env, "note", note)
 	}
 	v, err := s.layOut(vec, n, r)
-	if err != nil {
-		if err := vec.Close(); err != nil {
-			s.log.Error("close", "err", err)
-		}
-		s.giveMemory(taken)
-		return nil, err
-	}
-	return v, nil
+	made = err == nil
+	return v, err
 }
 
 // badFile makes an error of make that no sentinel covers INVALID_OPTION if the request names files. Its text may quote
