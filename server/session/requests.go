@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -142,7 +143,10 @@ func (s *Session) make(ctx context.Context, f *wire.Frame) error {
 	s.vecs[s.nextEID] = v
 	s.listed.Unlock()
 	s.log.Debug("make", "eid", s.nextEID, "env", v.vec.Spec().ID, "n", n)
-	return s.encodeMade(f.ID, s.nextEID, v)
+	if err := s.encodeMade(f.ID, s.nextEID, v); err != nil { // the client does not know the eid
+		return errors.Join(err, s.drop(s.nextEID))
+	}
+	return nil
 }
 
 // giveEnvs frees the places of n environments.
@@ -232,11 +236,15 @@ func (s *Session) encodeMade(id, eid uint64, v *vector) error {
 	obs, act := v.vec.Spaces()
 	described, features := v.described(obs.Describe(), describeFeatures(v.vec.Features()))
 	s.out.Reset()
-	return s.out.Encode(&wire.MakeReply{
+	err := s.out.Encode(&wire.MakeReply{
 		T: wire.TypeMake + wire.OK, ID: id, EID: eid, Env: spec.ID, N: v.layout.N, Autoreset: wire.Modes[v.vec.Autoreset()],
 		MaxEpisodeSteps: v.vec.Env(0).MaxEpisodeSteps(), ObsSpace: described, ActSpace: act.Describe(), Mask: space.MaskSize(act), Copies: v.vec.CanClone() == nil, State: v.vec.Portable(), Spec: Describe(spec),
 		Features: features,
 	})
+	if err != nil {
+		return err
+	}
+	return s.checkReply()
 }
 
 // vector returns the vector that the request names.

@@ -236,13 +236,21 @@ func (s *Session) carryOut(ctx context.Context, req *Request) (reply []byte) {
 		err = s.do(c, &req.frame)
 		cancel()
 	}
+	if err == nil {
+		err = s.checkReply()
+	}
 	if err != nil {
 		return s.refuse(s.out, req.frame.ID, err)
 	}
-	if n := len(s.out.Bytes()); n > s.cfg.Limits.MsgOut {
-		return s.refuse(s.out, req.frame.ID, wire.Errorf(wire.TooLarge, "a reply of %d bytes, want at most %d", n, s.cfg.Limits.MsgOut))
-	}
 	return s.out.Bytes()
+}
+
+// checkReply rejects a reply that is longer than clients accept.
+func (s *Session) checkReply() error {
+	if n := len(s.out.Bytes()); n > s.cfg.Limits.MsgOut {
+		return wire.Errorf(wire.TooLarge, "a reply of %d bytes, want at most %d", n, s.cfg.Limits.MsgOut)
+	}
+	return nil
 }
 
 func (s *Session) do(ctx context.Context, f *wire.Frame) error {
