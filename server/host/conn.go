@@ -155,7 +155,7 @@ func (c *conn) readOne(req *request) (more bool, err error) {
 		if !errors.Is(err, errText) {
 			reason = wire.Malformed
 		}
-		err = c.writeFrame(c.sess.Refuse(reason, err.Error()))
+		err = c.reply(req, c.sess.Refuse(reason, err.Error())) // a wrong place is none
 		c.pending.Add(1)
 		c.release(req)
 		return true, err

@@ -384,6 +384,15 @@ func TestSharedLies(t *testing.T) {
 		id++
 		c.pings(id)
 	}
+	// Bytes that are no frame are answered in the memory, also if they claim to be compressed.
+	packer := dialSharer(t, s.Unix, 8, "shm", "zstd")
+	for _, junk := range []string{"junk", "\x28\xb5\x2f\xfdjunk"} {
+		packer.call([]byte(junk), 4096, 8192, 1000)
+		frame, at, quiet := packer.reply()
+		if at != 8192 || !quiet || !bytes.Contains(frame, []byte("MALFORMED")) {
+			t.Errorf("%q: reply %q at %d, announced in the memory: %v; want MALFORMED at 8192", junk, frame, at, quiet)
+		}
+	}
 	// A frame that is right, with a wrong place for its reply, is not carried out.
 	for _, place := range [][2]uint32{{size, 1}, {size - 99, 100}, {1, size}, {size + 1, 0}, {1<<32 - 1, 2}, {1<<32 - 1, 1<<32 - 1}} {
 		id++
