@@ -268,10 +268,10 @@ MADE = {
     "n": 1,
     "autoreset": "NEXT_STEP",
     "max_episode_steps": 0,
-    "obs_space": {"kind": "box"},
+    "obs_space": {"kind": "box", "dtype": "float32", "shape": [1], "low": [0.0], "high": [1.0]},
     "act_space": {"kind": "discrete", "dtype": "int64", "shape": [], "n": [2]},
-    "mask": 0,
-    "spec": {},
+    "mask": 2,
+    "spec": {"render_modes": [], "info": []},
 }
 
 
@@ -284,7 +284,7 @@ def test_replies_that_overtake_a_step_are_skipped() -> None:
         first, ping, second = (receive()["id"] for _ in range(3))
         send({"t": "ping.ok", "id": ping})
         send({"t": "err", "id": second, "code": "RESOURCE_EXHAUSTED", "reason": "INFLIGHT", "msg": "too many"})
-        send({"t": "step.ok", "id": first, "r": np.array([7.0])})
+        send({"t": "step.ok", "id": first, "obs": np.zeros((1, 1), np.float32), "r": np.array([7.0])})
 
     with fake(peer) as connection:
         one, two = Vector(connection, CARTPOLE), Vector(connection, CARTPOLE)

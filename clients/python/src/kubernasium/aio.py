@@ -34,6 +34,7 @@ from kubernasium.aio_session import Request, Session, open_session
 from kubernasium.batch import Batches
 from kubernasium.errors import ClosedError, UnavailableError
 from kubernasium.launcher import urls_of
+from kubernasium.protocol import checks
 from kubernasium.protocol.connection import DEFAULT_TIMEOUT
 from kubernasium.protocol.dial import many
 from kubernasium.protocol.resume import DEFAULT_RECONNECT
@@ -89,6 +90,8 @@ class Connection(Session):
             cwd=working_directory() if options and self.local else None,
             **parts,
         )
+        n, mode = (1, "DISABLED") if num_envs is None else (num_envs, autoreset_mode)
+        self.checked(lambda reply: checks.made(reply, n, mode), made)
         return Env(self, made) if num_envs is None else VectorEnv(self, made)
 
 
@@ -110,12 +113,17 @@ class _Remote:
         self.spec: dict[str, Any] = made["spec"]
         self.num_envs: int = made["n"]
         self._batches = Batches(self.num_envs, made["mask"])
+        self._checks = checks.Batches(made)
         self._closed = False
 
     async def _request(self, kind: str, **fields: Any) -> dict[str, Any]:
         if self._closed:
             raise ClosedError("the environment is closed")
-        return await self.connection.request(kind, eid=self.eid, **fields)
+        return self._checked(await self.connection.request(kind, eid=self.eid, **fields), kind)
+
+    def _checked(self, reply: dict[str, Any], kind: str) -> dict[str, Any]:
+        self.connection.checked(lambda reply: self._checks.check(reply, kind), reply)
+        return reply
 
     async def _reset(self, seed: Any, options: Mapping[str, Any] | None, mask: Any = None) -> dict[str, Any]:
         if isinstance(seed, (Sequence, np.ndarray)):
@@ -243,7 +251,7 @@ class VectorEnv(_Remote):
     async def _received(self, request: Request) -> dict[str, Any]:
         """Returns the reply to a `recv`, which the next call returns if this one is cancelled."""
         try:
-            return await self.connection.finish(request)
+            return self._checked(await self.connection.finish(request), "recv")
         except asyncio.CancelledError:
             self._interrupted.append(request)
             raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +19,7 @@ from kubernasium.errors import (
     from_reply,
 )
 from kubernasium.launcher import default_server, urls_of
+from kubernasium.protocol import checks
 from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.connection import CLIENT, GRACE, VERSION, missing
 from kubernasium.protocol.dial import is_loopback, many
@@ -25,11 +28,13 @@ from kubernasium.protocol.transport import MAX_FRAME
 from kubernasium.protocol.websocket import BINARY, CLOSE, PING, PONG, Upgrade, masked, tls_context
 
 _LENGTH = struct.Struct("<I")
+_MOST_INFLIGHT = 1 << 10  # requests without a reply, whatever the server permits
 
 
 class Request(NamedTuple):
-    """A request that was sent: its id, and where its reply comes."""
+    """A request that was sent: its kind, its id, and where its reply comes."""
 
+    kind: str
     rid: int
     reply: asyncio.Future[dict[str, Any]]
 
@@ -80,11 +85,12 @@ class Session:
         """Sends hello, and keeps the seconds to wait for each reply."""
         self._timeout = timeout
         welcome = await self.request("hello", ver=list(VERSION), client=CLIENT, caps=[ZSTD] if self._packer else None)
+        self.checked(checks.welcomed, welcome)
         self.server, self.sid = str(welcome.get("server", "")), str(welcome.get("sid", ""))
         self.version = tuple(welcome.get("ver", VERSION))
         self.caps, self.limits = frozenset(welcome.get("caps", ())), welcome.get("limits", {})
         self._packs = ZSTD in self.caps
-        for _ in range(self.limits.get("inflight", 1) - 1):
+        for _ in range(min(self.limits.get("inflight", 1), _MOST_INFLIGHT) - 1):
             self._slots.release()
 
     async def request(self, kind: str, /, **fields: Any) -> dict[str, Any]:
@@ -128,7 +134,16 @@ class Session:
             raise self._fail(ConnectionLostError(f"send to the server: {err}")) from err
         if message.get("t") == "err":
             raise from_reply(message)
+        self.checked(partial(checks.replied, kind=request.kind), message)
         return message
+
+    def checked(self, check: Callable[[dict[str, Any]], None], reply: dict[str, Any]) -> None:
+        """Ends the connection and raises the error of a check if that finds a reply wrong."""
+        try:
+            check(reply)
+        except ProtocolError as err:
+            self._fail(err)
+            raise
 
     def need(self, part: str) -> None:
         """Raises UnimplementedError if the server lacks an optional part of the protocol."""
@@ -152,7 +167,7 @@ class Session:
         reply = asyncio.get_running_loop().create_future()
         reply.add_done_callback(_seen)
         self._replies[self._id] = reply
-        return Request(self._id, reply)
+        return Request(kind, self._id, reply)
 
     async def _receive_all(self) -> None:
         try:
@@ -160,7 +175,7 @@ class Session:
                 data = await (self._message() if self._websocket else self._frame())
                 frame = decode((self._packer.unpack(data) if self._packer else None) or data)
                 rid = frame.get("id")
-                reply = self._replies.pop(rid, None) if isinstance(rid, int) else None
+                reply = self._replies.pop(rid, None) if type(rid) is int else None
                 if reply is not None:
                     reply.set_result(frame)
                 elif rid == 0 and frame.get("t") == "err":

@@ -49,10 +49,10 @@ class KubernasiumError(Exception):
         if reply is not None:
             self.code = str(reply.get("code", ""))
             self.reason = str(reply.get("reason", ""))
-            self.eid = reply.get("eid")
-            self.row = reply.get("row")
-            millis = reply.get("retry_after_ms")
-            self.retry_after = None if millis is None else millis / 1000
+            eid, row, millis = reply.get("eid"), reply.get("row"), reply.get("retry_after_ms")
+            self.eid = eid if isinstance(eid, int) else None
+            self.row = row if isinstance(row, int) else None
+            self.retry_after = max(0, millis) / 1000 if isinstance(millis, (int, float)) else None
 
     def __str__(self) -> str:
         message = super().__str__()
@@ -238,4 +238,4 @@ def from_reply(reply: Mapping[str, Any]) -> KubernasiumError:
     cls = _BY_REASON.get(reason) or _BY_CODE.get(code, KubernasiumError)
     if cls is InvalidOptionError and reply.get("option"):
         cls = UnknownOptionError
-    return cls(str(reply.get("msg", "")), reply)
+    return cls(str(reply.get("msg") or "the server refuses the request and gives no reason"), reply)

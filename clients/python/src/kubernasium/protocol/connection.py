@@ -20,6 +20,7 @@ from kubernasium.errors import (
     UnimplementedError,
     from_reply,
 )
+from kubernasium.protocol import checks
 from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.journal import Journal, Log, Sink
 from kubernasium.protocol.keep_alive import keep_alive
@@ -121,6 +122,7 @@ class Connection:
 
     def welcomed(self, welcome: dict[str, Any]) -> None:
         """Processes the reply to a hello."""
+        checks.welcomed(welcome)
         self.server = str(welcome.get("server", ""))
         self.sid = str(welcome.get("sid", ""))
         self.version: tuple[int, ...] = tuple(welcome.get("ver", VERSION))
@@ -147,7 +149,16 @@ class Connection:
             rid = self.next_id()
             message = {key: value for key, value in fields.items() if value is not None}
             self.send(encode({"t": kind, "id": rid, **message}), rid, self.sink(kind, message))
-            return self._await(rid)
+            return self._await(rid, lambda reply: self._replied(reply, kind, message))
+
+    @staticmethod
+    def _replied(reply: dict[str, Any], kind: str, request: dict[str, Any]) -> None:
+        """Checks the reply to a request."""
+        checks.replied(reply, kind)
+        if kind == "make":
+            checks.made(reply, request["n"], request["autoreset"])
+        elif kind == "state":
+            checks.need(isinstance(reply.get("state"), bytes), "state.ok has no bytes")
 
     def need(self, part: str) -> None:
         """Raises UnimplementedError if the server lacks an optional part of the protocol."""
@@ -309,16 +320,23 @@ class Connection:
         else:
             self.fail(cause)
 
-    def answers(self, frame: dict[str, Any], rid: int, buf: Buffer) -> bool:
+    def answers(self, frame: dict[str, Any], rid: int, buf: Buffer, check: Callable[[dict[str, Any]], None]) -> bool:
         """Reports whether frame, which lies in buf, is the reply to the request with id rid.
+
+        Args:
+            frame: the message.
+            rid: the id.
+            buf: its bytes.
+            check: raises an error if frame is no right reply to that request, which ends the connection.
 
         Raises:
             KubernasiumError: it is, and is a refusal; or the server ends the session.
         """
-        if frame.get("id") != rid:
+        if frame.get("id") != rid or type(frame["id"]) is not int:
             self._sort(frame, buf)
             return False
         if frame.get("t") != "err":
+            self.checked(check, frame)
             self.settle(rid, buf)
             return True
         error = from_reply(frame)
@@ -328,6 +346,14 @@ class Connection:
         self.cancelled.discard(rid)
         raise error
 
+    def checked(self, check: Callable[[Any], None], reply: Any) -> None:
+        """Ends the connection and raises the error of a check if that finds a reply wrong."""
+        try:
+            check(reply)
+        except ProtocolError as err:
+            self.fail(err)
+            raise
+
     def settle(self, rid: int, buf: Buffer) -> None:
         """Notes the reply to a request, which lies in buf."""
         self.transport.settled = rid == self._id
@@ -335,8 +361,8 @@ class Connection:
         entry = self.outstanding.pop(rid, None)
         if entry is not None:
             self.got = rid
-            if entry[1] is not None:
-                entry[1].accepted(rid, entry[0], buf)
+            if (sink := entry[1]) is not None:
+                self.checked(lambda buf: sink.accepted(rid, entry[0], buf), buf)
 
     def _refused(self, rid: int, error: KubernasiumError) -> None:
         """Notes that a request was refused."""
@@ -365,7 +391,7 @@ class Connection:
             raise error
         if got == 0 and kind == "drain":
             self.draining = True
-        elif not isinstance(got, int) or got > self._id:
+        elif type(got) is not int or got > self._id:
             error = ProtocolError(f"a reply with id {got!r}, where {self._id} is the last request's")
             self.fail(error)
             raise error
@@ -383,11 +409,11 @@ class Connection:
                 self.cancelled.discard(got)
         # Else it is an event, or the late reply to an abandoned request or a ping.
 
-    def _await(self, rid: int) -> dict[str, Any]:
+    def _await(self, rid: int, check: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         while True:
             buf = self.recv(rid)
             frame = decode(memoryview(buf)[START:])
-            if self.answers(frame, rid, buf):
+            if self.answers(frame, rid, buf, check):
                 return frame
 
     def ping(self) -> None:

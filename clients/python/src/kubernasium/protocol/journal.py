@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kubernasium.errors import ConnectionLostError
+from kubernasium.protocol.checks import integer, need
 from kubernasium.protocol.codec import decode, encode
 from kubernasium.protocol.transport import START, Buffer
 
@@ -268,7 +269,8 @@ class Reset:
         drawn = [i for i in self._rows if self._given[i] is None and not log.seeded[i]]
         check = checksum(buf)
         if drawn:
-            first = decode(memoryview(buf)[START:])["seed"]
+            first = decode(memoryview(buf)[START:]).get("seed")
+            need(integer(first), f"a reset drew seeds, and reset.ok has seed {first!r}")
             for i in drawn:
                 self._given[i] = (first + i) % (1 << 64)
             frame, check = encode({"t": "reset", "id": rid, **self._fields, "seed": self._given}), _ACCEPTED

@@ -56,9 +56,11 @@ class Layout:
         unpack: reads from a buffer the bytes that all frames of this layout share.
         consts: what `unpack` returns for them.
         reader: for users of the layout, to keep what they derive from it.
+        kind: of the requests that such a frame was checked for; "" if it was not.
+        numbers: the arrays of numbers of environments, to be checked in each frame by `checks.check_rows`.
     """
 
-    __slots__ = ("_plan", "consts", "id_at", "message", "reader", "unpack")
+    __slots__ = ("_plan", "consts", "id_at", "kind", "message", "numbers", "reader", "unpack")
 
     def __init__(self, buf: Buffer, start: int) -> None:
         scanner = _Scanner(buf)
@@ -67,6 +69,8 @@ class Layout:
             raise ProtocolError("a frame that is not one map")
         self.message: dict[str, Any] = message
         self.reader: Any = None
+        self.kind = ""
+        self.numbers: list[tuple[str, Field]] = []
         self._plan = _Plan({key: value for key, value in message.items() if key != "id"})
         self.id_at = scanner.id_at
         holes = sorted(scanner.holes)
@@ -207,8 +211,8 @@ class _Scanner:
         return Field(code, shape, pos + 1 + start), end
 
 
-def read_id(buf: Buffer, layout: Layout) -> int:
-    """Returns the id of a frame of layout."""
+def read_id(buf: Buffer, layout: Layout) -> Any:
+    """Returns the id of a frame of layout: an integer, if the server is right."""
     if layout.id_at >= 0:
         return int(_ID.unpack_from(buf, layout.id_at)[0])
-    return int(layout.message.get("id", 0))
+    return layout.message.get("id")

@@ -86,7 +86,7 @@ class SendRecv:
             rid = connection.next_id()
             connection.send(encode({"t": "recv", "id": rid, **fields}), rid, lend=self._lend)
             with self._kept(rid):
-                buf, layout = self._receive(rid, keep=True)
+                buf, layout = self._receive(rid, "recv", keep=True)
         return self._fields(buf, layout)
 
     def _missed(self) -> dict[str, Any] | None:
@@ -101,7 +101,7 @@ class SendRecv:
                     connection.drop(rid)
                     return None
                 with connection.lock:
-                    buf, layout = self._receive(rid, keep=True)
+                    buf, layout = self._receive(rid, "recv", keep=True)
         except UnavailableError as err:
             if err.code != "CANCELLED":
                 raise
@@ -134,7 +134,7 @@ class SendRecv:
     def _fields(self, buf: Buffer, layout: Layout) -> dict[str, Any]:
         raise NotImplementedError  # of Vector
 
-    def _receive(self, rid: int, keep: bool = False) -> tuple[Buffer, Layout]:
+    def _receive(self, rid: int, kind: str, keep: bool = False) -> tuple[Buffer, Layout]:
         raise NotImplementedError  # of Vector
 
 

@@ -20,6 +20,7 @@ from kubernasium.errors import ConnectionLostError, ProtocolError, ReplyTimeoutE
 START = 16  # of the payload in a received buffer: a multiple of 8 that any header fits before
 MAX_FRAME = 1 << 30
 Buffer = bytearray | memoryview  # of a received frame, which begins at START
+_FIRST = 64 << 20  # bytes of memory that a frame gets before it comes; beyond that it must come
 SLACK = 128  # bytes by which a frame is often longer than the last one: that an episode ended
 
 
@@ -182,12 +183,12 @@ class Transport(ABC):
             got = sum(counts)
             if got >= size:
                 return buf, at
-            if len(buf) < at + size:
-                longer = bytearray(at + size)
+            if len(buf) < at + size and (at + got == len(buf) or len(buf) < at + _FIRST):
+                longer = bytearray(min(at + size, max(at + _FIRST, 2 * len(buf))))
                 longer[: at + got] = memoryview(buf)[: at + got]
                 self._held = (longer, at, [got])
                 continue
-            self._receive(buf, at + got, at + size, counts)
+            self._receive(buf, at + got, min(at + size, len(buf)), counts)
 
     def _without(self, size: int) -> tuple[bytearray, int, list[int]] | None:
         """Returns what is held after the first size bytes of the held input."""

@@ -6,6 +6,7 @@ import contextlib
 import operator
 import struct
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -16,9 +17,9 @@ from kubernasium.errors import (
     KubernasiumError,
     NoPendingStepError,
     PendingStepError,
-    ProtocolError,
     UnknownOptionError,
 )
+from kubernasium.protocol import checks
 from kubernasium.protocol.codec import encode
 from kubernasium.protocol.connection import Connection
 from kubernasium.protocol.layout import Layout, read_id
@@ -117,6 +118,7 @@ class Vector(SendRecv):
         self.copies: bool = made.get("copies", False)
         self.spec: dict[str, Any] = made["spec"]
         self.features: list[dict[str, Any]] = made.get("features", [])
+        self._batches = checks.Batches(made)
         self._pending = 0  # id of the step whose reply is outstanding
         self._layouts: dict[int, Layout] = {}
         self._log = connection.log(self.eid)
@@ -179,7 +181,7 @@ class Vector(SendRecv):
             else:
                 frame = self._reset_parts[0] + _ID.pack(rid) + self._reset_parts[1]
             connection.send(frame, rid, connection.sink("reset", {"eid": self.eid, **message}), lend=self._lend)
-            buf, layout = self._receive(rid)
+            buf, layout = self._receive(rid, "reset")
         self._forget_missed()
         self._keep_state()
         return self._fields(buf, layout)
@@ -264,7 +266,7 @@ class Vector(SendRecv):
             self._pending = rid
             raise TimeoutError(f"no reply within {timeout} s; the step still runs")
         with self.connection.lock:
-            received = self._receive(rid)
+            received = self._receive(rid, "step")
         self._keep_state()
         return received
 
@@ -288,14 +290,14 @@ class Vector(SendRecv):
                 except (TypeError, struct.error) as err:
                     raise InvalidActionError(f"action {action!r} is no integer of the action space") from err
                 connection.send(frame, rid, self._log)
-                received = self._receive(rid)
+                received = self._receive(rid, "step")
             self._keep_state()
             return received
         batch = None if action is None and policy is not None else batch_of_one(action)
         self.step_async(batch, policy=policy, seed=seed)
         rid, self._pending = self._pending, 0
         with connection.lock:
-            received = self._receive(rid)
+            received = self._receive(rid, "step")
         self._keep_state()
         return received
 
@@ -415,7 +417,9 @@ class Vector(SendRecv):
         """Makes a request, by default called as the part itself, of an optional part of the protocol."""
         self._idle()
         self.connection.need(part)
-        return self.connection.request(kind or part, eid=self.eid, **fields)
+        reply = self.connection.request(kind or part, eid=self.eid, **fields)
+        self.connection.checked(lambda reply: self._batches.check(reply, kind or part), reply)
+        return reply
 
     def _batch(self, actions: Any, n: int) -> Any:
         """Returns n actions as the protocol has them."""
@@ -440,28 +444,46 @@ class Vector(SendRecv):
                     reply[key] = copied(value)
         return reply
 
-    def _receive(self, rid: int, keep: bool = False) -> tuple[Buffer, Layout]:
-        """Returns the reply to request rid, which keep saves after an interrupt. The caller holds the lock."""
+    def _receive(self, rid: int, kind: str, keep: bool = False) -> tuple[Buffer, Layout]:
+        """Returns the reply to request rid of a kind, which keep saves after an interrupt. The caller holds the lock.
+
+        Replies of one layout have the same arrays, so only the first one is checked.
+        """
         connection = self.connection
         buf = connection.recv(rid, keep=keep)
         layout = self._layouts.get(len(buf))
-        if layout is not None and layout.unpack(buf) == layout.consts and read_id(buf, layout) == rid:
+        if (
+            layout is not None
+            and layout.kind == kind
+            and layout.unpack(buf) == layout.consts
+            and read_id(buf, layout) == rid
+        ):
+            if layout.numbers:
+                self._check_numbers(buf, layout)
             connection.settle(rid, buf)
             return buf, layout
+        check = partial(self._batches.check, kind=kind)
         while True:
             try:
                 layout = Layout(buf, START)
             except KubernasiumError as err:
                 connection.fail(err)
                 raise
-            if connection.answers(layout.frame(buf), rid, buf):
+            if connection.answers(layout.message | {"id": read_id(buf, layout)}, rid, buf, check):
                 break
             buf = connection.recv(rid, keep=keep)
+        layout.kind, layout.numbers = kind, checks.numbers_of(layout.message)
+        self._check_numbers(buf, layout)
         if layout.id_at >= 0:
             if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.clear()
             self._layouts[len(buf)] = layout
         return buf, layout
+
+    def _check_numbers(self, buf: Buffer, layout: Layout) -> None:
+        """Checks the numbers of environments in a reply."""
+        rows = [(key, field.view(buf)) for key, field in layout.numbers]
+        self.connection.checked(lambda rows: checks.check_rows(rows, self.num_envs), rows)
 
     def _idle(self) -> None:
         if self._pending:
@@ -471,8 +493,7 @@ class Vector(SendRecv):
         """Returns environment index as text (`ansi`) or uint8 of shape (h, w, 3) (`rgb_array`)."""
         self._idle()
         frame = self.connection.request("render", eid=self.eid, idx=index, mode=mode).get("frame")
-        if not isinstance(frame, (str, np.ndarray)):
-            raise ProtocolError(f"a rendered frame of type {type(frame).__name__}")
+        self.connection.checked(partial(checks.rendered, mode=mode), frame)
         return frame
 
     def stats(self) -> dict[str, Any]:
