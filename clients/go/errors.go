@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -43,6 +45,20 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	return fmt.Sprintf("client: the server answers %s (%s): %s", e.Code, e.Reason, e.Msg)
+}
+
+// named finds the environment that a server's message is about.
+var named = regexp.MustCompile(`\benvironment (\d+)(:| before )`)
+
+// countFrom counts the environment that the message names from the given row on.
+func (e *Error) countFrom(first int) {
+	at := named.FindStringSubmatchIndex(e.Msg)
+	if at == nil {
+		return
+	}
+	if i, err := strconv.Atoi(e.Msg[at[2]:at[3]]); err == nil {
+		e.Msg = e.Msg[:at[2]] + strconv.Itoa(first+i) + e.Msg[at[3]:]
+	}
 }
 
 // Unwrap returns the corresponding error, or nil.

@@ -151,7 +151,7 @@ func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i i
 	}
 	get := func(i int) {
 		if sent[i] {
-			errs[len(j.parts)+i] = receive(i, j.parts[i])
+			errs[len(j.parts)+i] = j.counted(i, receive(i, j.parts[i]))
 		}
 	}
 	var replies sync.WaitGroup
@@ -164,6 +164,15 @@ func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i i
 		return nil, err
 	}
 	return j.batch, nil
+}
+
+// counted returns an error of part i. If it is the server's, which counts environments from 0, it then names a row of j.
+func (j *Joined) counted(i int, err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.countFrom(j.first[i])
+	}
+	return err
 }
 
 // Reset implements [envs.VecEnv].
@@ -218,7 +227,8 @@ func (j *Joined) RenderANSI(i int) (string, error) {
 		return "", fmt.Errorf("client: environment %d, want 0 to %d", i, j.NumEnvs()-1)
 	}
 	part, row := j.at(i)
-	return j.parts[part].RenderANSI(row)
+	text, err := j.parts[part].RenderANSI(row)
+	return text, j.counted(part, err)
 }
 
 // RenderRGB is [VecEnv.RenderRGB].
@@ -227,7 +237,8 @@ func (j *Joined) RenderRGB(i int) (*image.RGBA, error) {
 		return nil, fmt.Errorf("client: environment %d, want 0 to %d", i, j.NumEnvs()-1)
 	}
 	part, row := j.at(i)
-	return j.parts[part].RenderRGB(row)
+	img, err := j.parts[part].RenderRGB(row)
+	return img, j.counted(part, err)
 }
 
 // Close closes all parts.

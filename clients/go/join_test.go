@@ -2,7 +2,9 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,6 +117,27 @@ func TestJoinReportsParts(t *testing.T) {
 	}
 	if _, err := client.Join(); err == nil {
 		t.Error("Join of nothing: no error")
+	}
+}
+
+// Errors name the rows of the joined vector, not those of a server.
+func TestJoinNamesRows(t *testing.T) {
+	s := hosttest.Start(t)
+	part := func() *client.VecEnv { return dial(t, s.WS, "classic/CartPole-v1", 2, client.Options{}) }
+	j, err := client.Join(part(), part(), part())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row := range 6 {
+		mask := make([]bool, 6)
+		mask[row] = true
+		_, err := j.Reset(ctx, envs.VecResetOptions{Mask: mask, Options: map[string]any{"low": 2.0, "high": 1.0}})
+		if want := fmt.Sprintf("environment %d: ", row); !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), want) {
+			t.Errorf("a reset of row %d: %v, want ErrInvalidOption with %q", row, err, want)
+		}
+	}
+	if _, err := j.RenderANSI(3); err == nil || !strings.Contains(err.Error(), "environment 3 before") {
+		t.Errorf("row 3 rendered before its reset: %v, want its number", err)
 	}
 }
 

@@ -119,6 +119,26 @@ def test_refusals(servers: list[Server]) -> None:
         VectorEnv(CARTPOLE, 3, url=urls_of(servers)[:2], render_mode="smoke")
 
 
+def test_errors_name_the_rows_of_one_server(servers: list[Server]) -> None:
+    """Servers count their environments from 0; errors count those of the vector."""
+    said = []
+    for url in (servers[0].url, urls_of(servers)[:3]):
+        kwargs = {"weights": [1, 1, 1]} if isinstance(url, list) else {}
+        with VectorEnv(CARTPOLE, 6, url=url, render_mode="ansi", **kwargs) as envs:
+            for options, row in (({"low": 3, "high": 2}, 3), ({"low": "x"}, 5), ({"low": 1, "high": 0}, 0)):
+                with pytest.raises(errors.InvalidOptionError, match=f"^environment {row}: ") as caught:
+                    envs.reset(options={**options, "reset_mask": np.arange(6) >= row})
+                assert caught.value.row == row
+                said.append(str(caught.value))
+            with pytest.raises(errors.ResetNeededError, match="environment 4") as caught:
+                envs.vector.render(4, "ansi")
+            said.append(str(caught.value))
+            with pytest.raises(errors.ResetNeededError) as caught:
+                envs.policy("lean")
+            assert caught.value.row == 0
+    assert said[:4] == said[4:]
+
+
 def test_a_part_whose_episodes_ended(servers: list[Server]) -> None:
     """A step is refused as a whole; a reset of the other part alone repeats no ends."""
     urls = urls_of(servers)[:2]

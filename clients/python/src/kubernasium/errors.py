@@ -7,6 +7,7 @@ written for Gymnasium catches it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,9 @@ except ImportError:  # the protocol layer works without Gymnasium
         "UnsupportedMode",
     )
     _gym: Any = SimpleNamespace(**{name: type(name, (Exception,), {}) for name in _NAMES})
+
+
+_ROW = re.compile(r"\benvironment (\d+)(?=:| before )")  # in a server's message
 
 
 class KubernasiumError(Exception):
@@ -49,10 +53,22 @@ class KubernasiumError(Exception):
         if reply is not None:
             self.code = str(reply.get("code", ""))
             self.reason = str(reply.get("reason", ""))
-            eid, row, millis = reply.get("eid"), reply.get("row"), reply.get("retry_after_ms")
+            eid, millis = reply.get("eid"), reply.get("retry_after_ms")
             self.eid = eid if isinstance(eid, int) else None
-            self.row = row if isinstance(row, int) else None
+            named = _ROW.search(message)
+            self.row = int(named[1]) if named else None
             self.retry_after = max(0, millis) / 1000 if isinstance(millis, (int, float)) else None
+
+    def counted_from(self, first: int) -> None:
+        """Counts the environment that a server names from the first of a vector on several servers.
+
+        Args:
+            first: row of the server's first environment.
+        """
+        if self.row is not None and first:
+            self.row += first
+            message, *rest = self.args
+            self.args = (_ROW.sub(f"environment {self.row}", message, count=1), *rest)
 
     def __str__(self) -> str:
         message = super().__str__()

@@ -226,7 +226,11 @@ class Spread:
     def policy(self, name: str, *, seed: int | None = None) -> Any:
         """Returns the actions that a baseline takes in this state; see `Vector.policy`."""
         self._idle()
-        return joined([part.policy(name, seed=None if seed is None else seed + low) for part, low, _ in self._spans()])
+        actions = []
+        for part, low, _ in self._spans():
+            with _rows(low):
+                actions.append(part.policy(name, seed=None if seed is None else seed + low))
+        return joined(actions)
 
     def rollout(self, *args: Any, **kwargs: Any) -> Reply:
         """Raises an error: servers would stop after different numbers of steps."""
@@ -301,7 +305,8 @@ class Spread:
         if not 0 <= index < self.num_envs:
             raise IndexError(f"environment {index} of {self.num_envs}")
         k = int(np.searchsorted(self.first, index, side="right")) - 1
-        return self.parts[k].render(index - self.first[k], mode)
+        with _rows(self.first[k]):
+            return self.parts[k].render(index - self.first[k], mode)
 
     def stats(self) -> Reply:
         """Returns the sums of the servers' counts of steps and episodes, and the most of the rest."""
@@ -322,8 +327,7 @@ def _rows(low: int) -> Iterator[None]:
     try:
         yield
     except KubernasiumError as err:
-        if err.row is not None:
-            err.row += low
+        err.counted_from(low)
         raise
 
 
