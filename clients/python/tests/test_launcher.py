@@ -65,6 +65,21 @@ def test_starts_by_itself_and_stops_at_exit() -> None:
     assert not Path(folder).exists()
 
 
+def test_use_after_the_end_of_the_server_at_exit() -> None:
+    """A handler that runs after the package's own ones: another server starts, and takes over the environment."""
+    code = """
+        import atexit
+        envs = []
+        atexit.register(lambda: (envs[0].step(0), envs[0].close(), print("stepped")))
+        import gymnasium, kubernasium
+        envs.append(gymnasium.make("classic/CartPole-v1"))
+        envs[0].reset(seed=1)
+    """
+    done = python(code)
+    assert done.stdout == "stepped\n", done.stderr
+    assert "ended with exit status 0" in done.stderr
+
+
 def test_without_unix_sockets() -> None:
     """As on Windows: the server listens on loopback, wants a token that is nowhere in its arguments, and ends alike."""
     code = """

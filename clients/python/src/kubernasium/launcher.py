@@ -147,7 +147,8 @@ class Server:
             command += ["--listen", "127.0.0.1:0"]
         command += [*_ARGS, *(args or [])]
         self._log = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
-        weakref.finalize(self, os.close, self._log)
+        # Not at the interpreter's exit, where handlers may still use environments, and read why their server ended.
+        weakref.finalize(self, os.close, self._log).atexit = False
         try:
             # In a separate session, so that Ctrl-C reaches Python only.
             self._process = subprocess.Popen(
