@@ -307,3 +307,16 @@ def test_cancelled_calls_of_a_fleet(fleet: list[Server]) -> None:
 
 async def _awaited(opening: Any) -> Any:
     return await opening
+
+
+def test_the_end_of_its_event_loop_ends_a_connection(url: str) -> None:
+    """Nobody would receive its replies: a call in another loop says so at once."""
+
+    async def begin() -> aio.VectorEnv:
+        envs = await aio.make(CARTPOLE, 2, url=url)
+        await envs.reset(seed=1)
+        return envs
+
+    envs = asyncio.run(begin())
+    with pytest.raises(errors.ConnectionLostError, match="event loop"):
+        asyncio.run(asyncio.wait_for(envs.step(np.zeros(2, np.int64)), 20))

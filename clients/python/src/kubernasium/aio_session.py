@@ -186,6 +186,9 @@ class Session:
             self._fail(ConnectionLostError(f"the server closed the connection: {err}"))
         except KubernasiumError as err:
             self._fail(err)
+        except asyncio.CancelledError:  # by `close`, or by the end of the event loop
+            self._fail(ConnectionLostError("the event loop of the connection has ended"))
+            raise
 
     async def _frame(self) -> bytes:
         size = _LENGTH.unpack(await self._reader.readexactly(4))[0]
