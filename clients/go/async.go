@@ -62,7 +62,7 @@ func (v *VecEnv) Recv(ctx context.Context, least, most int) ([]int, *envs.Batch,
 	}
 	b := part(v.part, 0, len(rows), v.layout.N)
 	sub := v.layout.Sub(len(rows))
-	if err := sub.DecodeStep(&v.frame, (*wire.Rows)(b)); err != nil {
+	if err := v.decoded(sub.DecodeStep(&v.frame, (*wire.Rows)(b)), b, len(rows), nil); err != nil {
 		return nil, nil, v.protocolError(err)
 	}
 	for j, i := range rows {

@@ -242,7 +242,7 @@ func (v *VecEnv) receiveStep(ctx context.Context) error {
 		return v.checkPartial(err)
 	}
 	r := (*wire.Rows)(v.batch)
-	if err := v.layout.DecodeStep(&v.frame, r); err != nil {
+	if err := v.decoded(v.layout.DecodeStep(&v.frame, r), v.batch, v.layout.N, nil); err != nil {
 		return v.protocolError(err)
 	}
 	v.rows.stepped(v.batch, v.mode)
@@ -343,7 +343,7 @@ func (v *VecEnv) receiveReset(ctx context.Context, opts *envs.VecResetOptions) e
 	if err := v.receive(ctx, wire.TypeReset+wire.OK); err != nil {
 		return v.resetFailed(opts, err)
 	}
-	if err := v.layout.DecodeReset(&v.frame, (*wire.Rows)(v.batch)); err != nil {
+	if err := v.decoded(v.layout.DecodeReset(&v.frame, (*wire.Rows)(v.batch)), v.batch, v.layout.N, opts); err != nil {
 		return v.protocolError(err)
 	}
 	v.rows.reset(v.batch, opts.Mask)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	client "github.com/kubernasium/kubernasium/clients/go"
@@ -125,6 +126,14 @@ func TestDialOfFaultyServer(t *testing.T) {
 	if v, err := client.Dial(ctx, url, "test/Two-v0", 2, client.Options{}); !errors.Is(err, client.ErrConnection) {
 		t.Errorf("a welcome of another kind: %v, %v; want ErrConnection", v, err)
 	}
+	for _, version := range [][]int{{2, 0}, {1}, nil} {
+		url := serve(t, replies{wire.TypeHello: func(w *wire.Writer, id uint64) {
+			_ = w.Encode(&wire.Welcome{T: wire.TypeWelcome, ID: id, Ver: version, Limits: wire.DefaultLimits()})
+		}})
+		if v, err := client.Dial(ctx, url, "test/Two-v0", 2, client.Options{}); err == nil || !strings.Contains(err.Error(), "version") {
+			t.Errorf("a welcome of version %v: %v, %v; want an error about the version", version, v, err)
+		}
+	}
 	if _, err := client.Dial(ctx, serve(t, nil), "test/Two-v0", 2, client.Options{Autoreset: 3}); err == nil {
 		t.Error("a mode of autoreset that does not exist: no error")
 	}
@@ -139,7 +148,12 @@ func TestRepliesThatCannotBeRead(t *testing.T) {
 		"step without arrays":   {wire.TypeStep: func(w *wire.Writer, id uint64) { w.Head(2, wire.TypeStep+wire.OK, id) }},
 		"reply of another id":   {wire.TypeStep: func(w *wire.Writer, id uint64) { twoRows(t, 2).EncodeStep(w, id+1, rowsOf(2), false) }},
 		"reply of another kind": {wire.TypeStep: func(w *wire.Writer, id uint64) { twoRows(t, 2).EncodeReset(w, id, rowsOf(2), nil) }},
-		"no frame":              {wire.TypeStep: func(w *wire.Writer, _ uint64) { w.Str("step.ok") }},
+		"mask of nothing": {wire.TypeStep: func(w *wire.Writer, id uint64) {
+			r := rowsOf(2)
+			r.Mask[2], r.Mask[3] = false, false
+			twoRows(t, 2).EncodeStep(w, id, r, false)
+		}},
+		"no frame": {wire.TypeStep: func(w *wire.Writer, _ uint64) { w.Str("step.ok") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := dial(t, serve(t, tc), "test/Two-v0", 2, client.Options{})

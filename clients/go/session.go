@@ -92,6 +92,9 @@ func (s *session) hello(ctx context.Context, r *wire.Resume) (done uint64, err e
 	if err := s.frame.Decode(&welcome); err != nil {
 		return 0, err
 	}
+	if err := checkVersion(welcome.Server, welcome.Ver); err != nil {
+		return 0, err
+	}
 	s.limits, s.server, s.caps, s.sid, s.token = welcome.Limits, welcome.Server, welcome.Caps, welcome.SID, welcome.ResumeToken
 	if s.compress && slices.Contains(s.caps, wire.CapZstd) {
 		if s.packer == nil {

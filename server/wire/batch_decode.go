@@ -20,8 +20,31 @@ func putInfo(dst []byte, j int, dt DType, x float64) {
 	}
 }
 
-// DecodeStep reads the reply to a step into r, without the statistics of episodes.
+// DecodeStep reads the reply to a step into r, without the statistics of episodes. In SAME_STEP, which has memory for
+// final observations, the reply must have those of exactly the episodes that ended.
 func (l *Layout) DecodeStep(f *Frame, r *Rows) error {
+	if err := l.decodeStep(f, r); err != nil || len(r.FinalObs) == 0 {
+		return err
+	}
+	var final []int32
+	if f.Get("fin") != nil {
+		final = l.idx
+	}
+	k := 0
+	for i := range l.N {
+		is := k < len(final) && int(final[k]) == i
+		if is != (r.Terminated[i] || r.Truncated[i]) {
+			return Errorf(BadField, "fin is of the rows %v, want those whose episode ended; row %d differs", final, i)
+		}
+		if is {
+			k++
+		}
+	}
+	return nil
+}
+
+// decodeStep is DecodeStep for replies that may lack final observations. If there are some, their rows are in l.idx.
+func (l *Layout) decodeStep(f *Frame, r *Rows) error {
 	if err := l.readColumn(f.Get("r"), r.Reward, 1, 0, nil); err != nil {
 		return err
 	}
@@ -86,7 +109,7 @@ func RecvRows(f *Frame, n int) ([]int, error) {
 
 // DecodeState reads the reply to restore or fork, and the rows of the last step of a rollout.
 func (l *Layout) DecodeState(f *Frame, r *Rows) error {
-	if err := l.DecodeStep(f, r); err != nil {
+	if err := l.decodeStep(f, r); err != nil {
 		return err
 	}
 	run := f.Get("run")

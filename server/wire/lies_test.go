@@ -51,6 +51,10 @@ func rowNumbers(rows ...int32) func(w *Writer) {
 	return func(w *Writer) { putAll(w.Array(Int32, len(rows)), rows) }
 }
 
+func bools(flags ...bool) func(w *Writer) {
+	return func(w *Writer) { putAll(w.Array(Bool, len(flags)), flags) }
+}
+
 func number1(w *Writer) { w.Uint(1) }
 
 // Of a step's reply to three environments, each field is altered in turn: nothing of a wrong
@@ -61,8 +65,8 @@ func TestStepsThatLie(t *testing.T) {
 	final := parts{"idx": rowNumbers(0, 2), "obs": zeros(Float32, 2, 2), "mask": zeros(Bool, 2, 2), "info": info(2).write}
 	ended := parts{"idx": rowNumbers(0, 2), "r": zeros(Float64, 2), "l": zeros(Int64, 2)}
 	reply := parts{
-		"r": zeros(Float64, 3), "te": zeros(Bool, 3), "tr": zeros(Bool, 3), "inv": zeros(Bool, 3), "obs": zeros(Float32, 3, 2), "mask": zeros(Bool, 3, 2),
-		"info": info(3).write, "fin": final.write, "ep": ended.write,
+		"r": zeros(Float64, 3), "te": bools(true, false, false), "tr": bools(false, false, true), "inv": zeros(Bool, 3), "obs": zeros(Float32, 3, 2),
+		"mask": zeros(Bool, 3, 2), "info": info(3).write, "fin": final.write, "ep": ended.write,
 	}
 	decode := func(p parts, r *Rows) error {
 		f := parse(t, p.frame("step.ok"))
@@ -100,6 +104,10 @@ func TestStepsThatLie(t *testing.T) {
 		"fin of descending rows":      reply.with("fin", final.with("idx", rowNumbers(2, 0)).write),
 		"fin of one row twice":        reply.with("fin", final.with("idx", rowNumbers(1, 1)).write),
 		"fin of a fourth row":         reply.with("fin", final.with("idx", rowNumbers(0, 3)).write),
+		"fin of other rows":           reply.with("te", bools(false, true, false)),
+		"fin of fewer rows":           reply.with("te", bools(true, true, false)),
+		"fin of a running row":        reply.with("te", nil),
+		"no fin of rows that ended":   reply.with("fin", nil),
 		"fin of row -1":               reply.with("fin", final.with("idx", rowNumbers(-1, 0)).write),
 		"fin without observations":    reply.with("fin", final.with("obs", nil).write),
 		"fin with three observations": reply.with("fin", final.with("obs", zeros(Float32, 3, 2)).write),
