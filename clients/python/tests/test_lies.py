@@ -90,6 +90,15 @@ def rows(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int32)
 
 
+def over(ended: dict[str, Any]) -> Lie:
+    """Returns a lie that says that the second row has ended, and what `ep` says of it."""
+
+    def lie(reply: dict[str, Any]) -> None:
+        reply |= {"te": np.array([False, True]), "ep": ended}
+
+    return lie
+
+
 F32, F64, I64 = np.float32, np.float64, np.int64
 LIES: dict[str, tuple[str, str, Lie, str]] = {
     "version": (CARTPOLE, "welcome", put("ver", [2, 0]), "the version"),
@@ -123,17 +132,18 @@ LIES: dict[str, tuple[str, str, Lie, str]] = {
     "part": (GPU, "step.ok", put("obs", "pod", None), "obs.pod is absent"),
     "infos": (GANG, "step.ok", put("info", None), "info is absent"),
     "column": (GANG, "step.ok", put("info", "new", np.zeros(3)), "info.new has"),
-    "ended": (CARTPOLE, "step.ok", put("ep", {"idx": rows(7), "r": np.zeros(1), "l": np.zeros(1, I64)}), r"ep .*\[7\]"),
+    "end of no episode": (CARTPOLE, "step.ok", put("tr", np.array([True, False])), "only one of ep and"),
+    "ended": (CARTPOLE, "step.ok", over({"idx": rows(7), "r": np.zeros(1), "l": np.zeros(1, I64)}), r"ep .*\[7\]"),
     "descending": (
         CARTPOLE,
         "step.ok",
-        put("ep", {"idx": rows(1, 0), "r": np.zeros(2), "l": np.zeros(2, I64)}),
+        over({"idx": rows(1, 0), "r": np.zeros(2), "l": np.zeros(2, I64)}),
         r"ep .*\[1, 0\]",
     ),
     "final": (
         CARTPOLE,
         "step.ok",
-        put("fin", {"idx": rows(-1), "obs": np.zeros((1, 4), F32)}),
+        put("fin", {"idx": rows(1), "obs": np.zeros((1, 4), F32)}),
         "fin in a mode other than SAME_STEP",
     ),
     "failures": (CARTPOLE, "step.ok", put("env_error", {"idx": rows(0), "msg": []}), "env_error"),
@@ -194,6 +204,7 @@ def test_wrong_numbers_of_later_replies(server: Server, tmp_path: Path) -> None:
         nonlocal steps
         steps += 1
         put("fin", {"idx": rows(-1 if steps > 2 else 1), "obs": np.zeros((1, 4), F32)})(reply)
+        over({"idx": rows(1), "r": np.zeros(1), "l": np.zeros(1, I64)})(reply)
 
     with (
         liar(server, tmp_path, "step.ok", lie) as url,

@@ -162,6 +162,11 @@ class Batches:
         for key in ("te", "tr", "inv"):
             self._array(message, key, "bool", (n,), False)
         final, ended = message.get("fin"), message.get("ep")
+        if kind in ("step", "recv"):
+            over = message.get("te") is not None or message.get("tr") is not None
+            need((ended is not None) == over, "a reply has only one of ep and the flags of episodes that ended")
+            right = not self._same_step or (final is not None) == over
+            need(right, "a reply in SAME_STEP has only one of fin and the flags of episodes that ended")
         if final is not None:
             need(self._same_step, "a reply has fin in a mode other than SAME_STEP")
             d = self._rows(final, "fin")
