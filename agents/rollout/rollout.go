@@ -1,38 +1,12 @@
 // Package rollout stores the steps of an on-policy learner and estimates advantages.
 package rollout
 
-import (
-	"fmt"
-
-	"github.com/kubernasium/kubernasium/models/team"
-)
-
-// GAE writes to adv the generalized advantage estimates of a rollout and to ret the
-// λ-returns adv+value. Arrays are row-major of shape (T, N), for T steps of N environments;
-// nextValue[t,n] is the value of the observation that step t led to, before any reset. A
-// terminated step does not bootstrap; a truncated one does. GAE panics if lengths differ and
-// allocates nothing.
-//
-// Source: Schulman et al., "High-Dimensional Continuous Control Using Generalized Advantage
-// Estimation", arXiv:1506.02438, section 3; for truncation: Pardo et al., "Time Limits in
-// Reinforcement Learning", arXiv:1712.00378.
-func GAE(adv, ret, value, nextValue []float32, reward []float64, terminated, truncated []bool, n int, gamma, lambda float64) {
-	size := len(adv)
-	for _, l := range []int{len(ret), len(reward), len(value), len(nextValue), len(terminated), len(truncated)} {
-		if l != size || size%n != 0 {
-			panic(fmt.Sprintf("rollout: GAE over arrays of lengths %d and %d for %d environments", size, l, n))
-		}
-	}
-	for block := range team.Blocks(n, gaeEnvs) {
-		b := Buffer{N: n, Adv: adv, Ret: ret, Value: value, NextValue: nextValue, Reward: reward, Terminated: terminated, Truncated: truncated}
-		b.estimate(block, gamma, lambda)
-	}
-}
+import "github.com/kubernasium/kubernasium/models/team"
 
 // gaeEnvs is the number of environments whose advantages are estimated together, so that memory is read sequentially.
 const gaeEnvs = 64
 
-// estimate is GAE for a block of environments.
+// estimate is Estimate for a block of environments.
 func (b *Buffer) estimate(block int, gamma, lambda float64) {
 	lo, hi := team.Block(block, b.N, gaeEnvs)
 	var following [gaeEnvs]float64 // the advantages of the next step of the same episode
@@ -97,7 +71,13 @@ func (b *Buffer) Rows() (from, to int) { return b.t * b.N, (b.t + 1) * b.N }
 // Advance ends the recording of a step.
 func (b *Buffer) Advance() { b.t++ }
 
-// Estimate fills Adv and Ret of a full buffer, as GAE does. The workers of t share the environments.
+// Estimate fills Adv of a full buffer with the generalized advantage estimates and Ret with the λ-returns Adv+Value.
+// NextValue[t,n] is the value of the observation that step t led to, before any reset. A terminated step does not
+// bootstrap; a truncated one does. The workers of t share the environments.
+//
+// Source: Schulman et al., "High-Dimensional Continuous Control Using Generalized Advantage
+// Estimation", arXiv:1506.02438, section 3; for truncation: Pardo et al., "Time Limits in
+// Reinforcement Learning", arXiv:1712.00378.
 func (b *Buffer) Estimate(t *team.Team, gamma, lambda float64) {
 	t.Do(team.Blocks(b.N, gaeEnvs), func(_, block int) { b.estimate(block, gamma, lambda) })
 }

@@ -24,8 +24,15 @@ type rolled struct {
 
 func (r rolled) gae(gamma, lambda float64) (adv, ret []float32) {
 	adv, ret = make([]float32, len(r.reward)), make([]float32, len(r.reward))
-	rollout.GAE(adv, ret, r.value, r.next, r.reward, r.terminated, r.truncated, r.n, gamma, lambda)
+	r.buffer(adv, ret).Estimate(nil, gamma, lambda)
 	return adv, ret
+}
+
+func (r rolled) buffer(adv, ret []float32) *rollout.Buffer {
+	return &rollout.Buffer{
+		T: len(r.reward) / r.n, N: r.n, Value: r.value, NextValue: r.next, Reward: r.reward,
+		Terminated: r.terminated, Truncated: r.truncated, Adv: adv, Ret: ret,
+	}
 }
 
 // at returns n flags that are set at the given indices.
@@ -204,41 +211,6 @@ func TestGAEOfLambda1(t *testing.T) {
 	}
 }
 
-func TestGAEPanicsOnLengths(t *testing.T) {
-	const size = 6
-	for k, name := range []string{"none", "adv", "ret", "value", "nextValue", "reward", "terminated", "truncated", "n"} {
-		t.Run(name, func(t *testing.T) {
-			length := func(i int) int {
-				if i == k {
-					return size - 2
-				}
-				return size
-			}
-			n := 2
-			if name == "n" {
-				n = 4
-			}
-			defer func() {
-				if panicked := recover() != nil; panicked != (k > 0) {
-					t.Errorf("panicked: %v", panicked)
-				}
-			}()
-			f := func(i int) []float32 { return make([]float32, length(i)) }
-			rollout.GAE(f(1), f(2), f(3), f(4), make([]float64, length(5)), make([]bool, length(6)), make([]bool, length(7)), n, 1, 1)
-		})
-	}
-}
-
-func TestGAEAllocatesNothing(t *testing.T) {
-	r := random(rand.New(rand.NewPCG(5, 6)), 32, 8)
-	adv, ret := make([]float32, 256), make([]float32, 256)
-	if n := testing.AllocsPerRun(10, func() {
-		rollout.GAE(adv, ret, r.value, r.next, r.reward, r.terminated, r.truncated, 8, 0.99, 0.95)
-	}); n != 0 {
-		t.Errorf("%v allocs/op, want 0", n)
-	}
-}
-
 func TestBuffer(t *testing.T) {
 	b := rollout.New(3, 2, 4, 1, 5)
 	for _, l := range []struct {
@@ -289,9 +261,10 @@ func BenchmarkGAE(b *testing.B) {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			r := random(rand.New(rand.NewPCG(5, 6)), 2048, n)
 			adv, ret := make([]float32, len(r.reward)), make([]float32, len(r.reward))
+			buffer := r.buffer(adv, ret)
 			b.ReportAllocs()
 			for b.Loop() {
-				rollout.GAE(adv, ret, r.value, r.next, r.reward, r.terminated, r.truncated, n, 0.99, 0.95)
+				buffer.Estimate(nil, 0.99, 0.95)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(r.reward)), "ns/step")
 		})

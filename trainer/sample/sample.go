@@ -42,9 +42,6 @@ var sets = []Set{
 	{"vpa", "golden_recommender.json", "70 recommendations of upstream's code for eight traces", "Apache-2.0", nil},
 }
 
-// Sets returns the samples by name.
-func Sets() []Set { return sets }
-
 // Dir returns the folder of the named set in the data folder if it exists. Otherwise it returns the folder of
 // the sample, which it writes if necessary, and prints a line about that to notes. A name without a sample is
 // an error.

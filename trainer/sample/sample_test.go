@@ -30,7 +30,7 @@ func TestDir(t *testing.T) {
 	inCache(t)
 	empty := t.TempDir()
 	t.Setenv(cli.DataVariable, empty)
-	for _, s := range Sets() {
+	for _, s := range sets {
 		var notes strings.Builder
 		dir, err := Dir(t.Context(), &notes, s.Name)
 		if err != nil {
@@ -183,7 +183,7 @@ func TestExcerpts(t *testing.T) {
 // TestLicences: each sample that others made has its licence, and a notice with its source.
 func TestLicences(t *testing.T) {
 	text := map[string]string{"MIT": "MIT License", "Apache-2.0": "Apache License"}
-	for _, s := range Sets() {
+	for _, s := range sets {
 		if s.Name == "vpa" { // our own
 			continue
 		}

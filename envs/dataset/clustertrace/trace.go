@@ -88,15 +88,6 @@ func Load(path string) (*Trace, error) {
 	return t, err
 }
 
-// Read is [Load] from a Reader.
-func Read(r *Reader) (*Trace, error) {
-	t, err := read(r)
-	if ignoreCut(err) != nil {
-		return nil, err
-	}
-	return t, err
-}
-
 func read(r *Reader) (*Trace, error) {
 	t := &Trace{Header: r.Header, Classes: map[string]PriorityClass{}, Budgets: map[string]Budget{}}
 	claims := map[podName]int{}
