@@ -1,12 +1,12 @@
 package shadow
 
 import (
-	"container/heap"
 	"context"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 )
 
@@ -151,8 +151,8 @@ func (w *world) replayPolicy(ctx context.Context, c Chooser) error {
 	for i := 0; i < len(w.Events); {
 		t := w.Events[i].At
 		w.meter.paused = w.Events[i].Kind == clustertrace.Gap
-		for len(w.ends) > 0 && w.ends[0].at < t {
-			if err := w.settle(ctx, c, w.ends[0].at); err != nil {
+		for len(w.ends) > 0 && w.ends[0].At < t {
+			if err := w.settle(ctx, c, w.ends[0].At); err != nil {
 				return err
 			}
 		}
@@ -189,7 +189,7 @@ func (w *world) settle(ctx context.Context, c Chooser, t time.Duration) error {
 		if err := w.schedule(ctx, c); err != nil {
 			return err
 		}
-		if len(w.ends) == 0 || w.ends[0].at > t { // pods of zero lifetime end at once
+		if len(w.ends) == 0 || w.ends[0].At > t { // pods of zero lifetime end at once
 			return nil
 		}
 	}
@@ -197,12 +197,12 @@ func (w *world) settle(ctx context.Context, c Chooser, t time.Duration) error {
 
 // endDue ends the pods that are due by t.
 func (w *world) endDue(t time.Duration) error {
-	for len(w.ends) > 0 && w.ends[0].at <= t {
-		e := heap.Pop(&w.ends).(ending)
-		if q := &w.pods[e.pod]; q.phase != running || q.ends != e.at {
+	for len(w.ends) > 0 && w.ends[0].At <= t {
+		e := w.ends.Pop()
+		if q := &w.pods[e.Pod]; q.phase != running || q.ends != e.At {
 			continue // it was displaced meanwhile
 		}
-		if err := w.end(e.pod); err != nil {
+		if err := w.end(e.Pod); err != nil {
 			return err
 		}
 	}
@@ -289,28 +289,6 @@ func (w *world) finish() {
 	}
 }
 
-// ending is the planned end of a pod.
-type ending struct {
-	at  time.Duration
-	pod int32
-}
-
-// endings is a heap, the first to end on top.
-type endings []ending
-
-func (h endings) Len() int { return len(h) }
-func (h endings) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].pod < h[j].pod
-}
-func (h endings) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *endings) Push(x any)   { *h = append(*h, x.(ending)) }
-func (h *endings) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
-}
-
 // planEnd sets the end of a pod that has just started, after its recorded or remaining lifetime. A pod without a
 // recorded lifetime has no planned end.
 func (w *world) planEnd(p int32) {
@@ -323,5 +301,5 @@ func (w *world) planEnd(p int32) {
 		return
 	}
 	q.ends = q.started + lifetime
-	heap.Push(&w.ends, ending{q.ends, p})
+	w.ends.Push(cluster.Departure{At: q.ends, Pod: p})
 }

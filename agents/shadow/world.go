@@ -44,8 +44,8 @@ type world struct {
 	discouraged   int                            // nodes with a PreferNoSchedule taint
 	dependent     int                            // pending pods for which the start of another may make a node feasible
 
-	ends     endings         // planned ends of pods; stale for displaced pods
-	deferred map[int32]int32 // by pod: the template to resize it to
+	ends     cluster.Departures // planned ends of pods; stale for displaced pods
+	deferred map[int32]int32    // by pod: the template to resize it to
 
 	fragments gpushare.Inventory // of state's nodes; empty without GPUs
 	meter     *meter
