@@ -200,20 +200,9 @@ func (n *node) lacks(t *clustertrace.Template) bool {
 	return n.portsTaken(t)
 }
 
-// racks numbers the racks of state's nodes by their label; nil unless all nodes have one.
+// racks numbers the racks of state's nodes; nil unless all nodes have one.
 func (w *world) racks() []int32 {
-	number, racks := map[string]int32{}, make([]int32, len(w.order))
-	for i, n := range w.order {
-		name, ok := w.nodes[n].info.Labels[topology.RackLabel]
-		if !ok {
-			return nil
-		}
-		if _, ok := number[name]; !ok {
-			number[name] = int32(len(number))
-		}
-		racks[i] = number[name]
-	}
-	return racks
+	return topology.NumberRacks(len(w.order), func(i int) map[string]string { return w.nodes[w.order[i]].info.Labels })
 }
 
 // extras returns the resources that scores count on state's nodes beyond requests; nil if there are none.

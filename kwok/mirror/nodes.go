@@ -42,7 +42,7 @@ func newNodeSet(all []*corev1.Node, selector labels.Selector) (set *nodeSet, ski
 		set.index[n.Name] = int32(len(set.nodes))
 		set.nodes, set.names = append(set.nodes, n), append(set.names, n.Name)
 	}
-	set.racks = racksOf(set.nodes)
+	set.racks = topology.NumberRacks(len(set.nodes), func(i int) map[string]string { return set.nodes[i].Labels })
 	return set, skipped
 }
 
@@ -50,20 +50,4 @@ func newNodeSet(all []*corev1.Node, selector labels.Selector) (set *nodeSet, ski
 // compared as text.
 func CompareNames(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-}
-
-// racksOf numbers the nodes' racks by their label; it returns nil if a node has none.
-func racksOf(nodes []*corev1.Node) []int32 {
-	number, racks := map[string]int32{}, make([]int32, len(nodes))
-	for i, n := range nodes {
-		name, ok := n.Labels[topology.RackLabel]
-		if !ok {
-			return nil
-		}
-		if _, ok := number[name]; !ok {
-			number[name] = int32(len(number))
-		}
-		racks[i] = number[name]
-	}
-	return racks
 }

@@ -27,6 +27,23 @@ func ServerName(i, serversPerRack int) string {
 	return RackName(i, serversPerRack) + "-srv-" + strconv.Itoa(i%serversPerRack)
 }
 
+// NumberRacks numbers the racks of n nodes by their [RackLabel], in the order of their first nodes. It returns nil if a
+// node has none.
+func NumberRacks(n int, labels func(i int) map[string]string) []int32 {
+	number, racks := map[string]int32{}, make([]int32, n)
+	for i := range racks {
+		name, ok := labels(i)[RackLabel]
+		if !ok {
+			return nil
+		}
+		if _, ok := number[name]; !ok {
+			number[name] = int32(len(number))
+		}
+		racks[i] = number[name]
+	}
+	return racks
+}
+
 // NumEdges returns the number of directed edges from each of n nodes to each other node of its rack.
 func NumEdges(n, serversPerRack int) int {
 	size := min(serversPerRack, n)
