@@ -237,8 +237,8 @@ func havePod(p *corev1.Pod) podRecord {
 	r := podRecord{Phase: p.Status.Phase, Node: p.Spec.NodeName, Devices: p.Annotations[annotationDevices], RunTime: p.Annotations[annotationRunTime]}
 	for i := range p.Spec.Containers {
 		res := &p.Spec.Containers[i].Resources
-		r.Requests = sum(r.Requests, listed(res.Requests))
-		r.Limits = sum(r.Limits, listed(res.Limits))
+		r.Requests = r.Requests.Plus(listed(res.Requests))
+		r.Limits = r.Limits.Plus(listed(res.Limits))
 	}
 	if r.Phase == corev1.PodRunning {
 		r.Usage.MilliCPU = quantity(p.Annotations[annotationUsageCPU]).MilliValue()
@@ -290,10 +290,6 @@ func haveNode(n *corev1.Node) nodeRecord {
 
 func listed(l corev1.ResourceList) cluster.Resources {
 	return cluster.Resources{MilliCPU: l.Cpu().MilliValue(), MemoryBytes: l.Memory().Value()}
-}
-
-func sum(a, b cluster.Resources) cluster.Resources {
-	return cluster.Resources{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
 }
 
 // quantity reads an annotation. Invalid text gives 0, which then differs from the expected amount.

@@ -81,7 +81,7 @@ func Usage(ctx context.Context, client kubernetes.Interface) ([]NodeUsage, error
 			continue
 		}
 		requested, _ := kubeyaml.Requests(p)
-		all[n].Requested = sum(all[n].Requested, requested)
+		all[n].Requested = all[n].Requested.Plus(requested)
 		all[n].Pods++
 	}
 	slices.SortFunc(all, func(a, b NodeUsage) int { return cmp.Compare(a.Name, b.Name) })
@@ -93,7 +93,7 @@ func Total(nodes []NodeUsage) Load {
 	var requested, allocatable cluster.Resources
 	var pods, most int64
 	for _, n := range nodes {
-		requested, allocatable = sum(requested, n.Requested), sum(allocatable, n.Allocatable)
+		requested, allocatable = requested.Plus(n.Requested), allocatable.Plus(n.Allocatable)
 		pods, most = pods+n.Pods, most+n.MaxPods
 	}
 	part := func(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -27,7 +28,7 @@ const (
 // burst. If the server rejects the resumption, the watcher lists again.
 type watcher struct {
 	kind  string
-	list  func(ctx context.Context) (all map[key]seen, at string, err error)
+	list  func(ctx context.Context) (runtime.Object, error)
 	watch func(ctx context.Context, from string) (watch.Interface, error)
 	view  *view
 
@@ -58,14 +59,27 @@ func (w *watcher) run(ctx context.Context) {
 func (w *watcher) relist(ctx context.Context) (at string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	all, at, err := w.list(ctx)
+	l, err := w.list(ctx)
+	if err != nil {
+		return "", err
+	}
+	all := map[key]seen{}
+	err = meta.EachListItem(l, func(o runtime.Object) error {
+		k, s, _ := observe(o)
+		all[k] = s
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	listed, err := meta.ListAccessor(l)
 	if err != nil {
 		return "", err
 	}
 	w.lists.Add(1)
 	w.view.replace(w.kind, all)
 	w.view.watching(w.kind, nil)
-	return at, nil
+	return listed.GetResourceVersion(), nil
 }
 
 // follow watches from a version on, by any number of watches, until the server rejects one.
@@ -131,34 +145,14 @@ func watchers(client kubernetes.Interface, namespace string, v *view) []*watcher
 	pods, nodes := client.CoreV1().Pods(namespace), client.CoreV1().Nodes()
 	return []*watcher{{
 		kind: kindPod, view: v,
-		list: func(ctx context.Context) (map[key]seen, string, error) {
-			l, err := pods.List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return nil, "", err
-			}
-			all := map[key]seen{}
-			for i := range l.Items {
-				k, s, _ := observe(&l.Items[i])
-				all[k] = s
-			}
-			return all, l.ResourceVersion, nil
-		},
+		list: func(ctx context.Context) (runtime.Object, error) { return pods.List(ctx, metav1.ListOptions{}) },
 		watch: func(ctx context.Context, from string) (watch.Interface, error) {
 			return pods.Watch(ctx, metav1.ListOptions{ResourceVersion: from, AllowWatchBookmarks: true})
 		},
 	}, {
 		kind: kindNode, view: v,
-		list: func(ctx context.Context) (map[key]seen, string, error) {
-			l, err := nodes.List(ctx, metav1.ListOptions{LabelSelector: ofEnvironment})
-			if err != nil {
-				return nil, "", err
-			}
-			all := map[key]seen{}
-			for i := range l.Items {
-				k, s, _ := observe(&l.Items[i])
-				all[k] = s
-			}
-			return all, l.ResourceVersion, nil
+		list: func(ctx context.Context) (runtime.Object, error) {
+			return nodes.List(ctx, metav1.ListOptions{LabelSelector: ofEnvironment})
 		},
 		watch: func(ctx context.Context, from string) (watch.Interface, error) {
 			return nodes.Watch(ctx, metav1.ListOptions{ResourceVersion: from, AllowWatchBookmarks: true, LabelSelector: ofEnvironment})
