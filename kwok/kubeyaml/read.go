@@ -91,8 +91,7 @@ func (o *Objects) add(text []byte, of string) error {
 	if err := json.Unmarshal(text, &head); err != nil {
 		return fmt.Errorf("not a Kubernetes object: %w", err)
 	}
-	kind := head.Kind
-	kind = cmp.Or(kind, of)
+	kind := cmp.Or(head.Kind, of)
 	if items, ok := strings.CutSuffix(kind, "List"); ok {
 		for i, item := range head.Items {
 			if err := o.add(item, items); err != nil {

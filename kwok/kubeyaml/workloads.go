@@ -194,8 +194,7 @@ func (e *expander) job(j *batchv1.Job) {
 			return
 		}
 	}
-	wanted := j.Spec.Completions
-	wanted = cmp.Or(wanted, j.Spec.Parallelism)
+	wanted := cmp.Or(j.Spec.Completions, j.Spec.Parallelism)
 	p := parent{"batch/v1", "Job", &j.ObjectMeta}
 	n := max(0, int32(e.count(p, wanted))-j.Status.Succeeded)
 	e.replicas(p, &j.Spec.Template, &n)

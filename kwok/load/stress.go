@@ -87,8 +87,7 @@ func (s *Stress) stop(which func(name string, p *part) bool) {
 }
 
 func (s *Stress) start(args []string) (*part, error) {
-	path := s.Path
-	path = cmp.Or(path, "stress-ng")
+	path := cmp.Or(s.Path, "stress-ng")
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = s.Output, s.Output
 	procgroup.Lead(cmd, true)

@@ -74,9 +74,7 @@ func (c *Client) ask(ctx context.Context, path string, form url.Values) ([]byte,
 	case c.Username != "" && c.Password != "":
 		req.SetBasicAuth(c.Username, c.Password)
 	}
-	client := c.HTTP
-	client = cmp.Or(client, http.DefaultClient)
-	resp, err := client.Do(req)
+	resp, err := cmp.Or(c.HTTP, http.DefaultClient).Do(req)
 	if err != nil {
 		return nil, err
 	}

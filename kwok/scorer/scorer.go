@@ -135,9 +135,7 @@ func (h *Scorer) post(ctx context.Context, body []byte) (*scores, error) {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	client := h.Client
-	client = cmp.Or(client, http.DefaultClient)
-	resp, err := client.Do(req)
+	resp, err := cmp.Or(h.Client, http.DefaultClient).Do(req)
 	if err != nil {
 		return nil, err
 	}

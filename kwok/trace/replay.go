@@ -202,8 +202,7 @@ func (p *player) class(ctx context.Context, c *clustertrace.PriorityClass) error
 
 func (p *player) create(ctx context.Context, e *clustertrace.Event) error {
 	t := p.trace.Templates[e.Template]
-	scheduler := p.Scheduler
-	scheduler = cmp.Or(scheduler, nobody)
+	scheduler := cmp.Or(p.Scheduler, nobody)
 	o, err := podObject(e.Name, t, scheduler)
 	if err != nil {
 		return err

@@ -70,8 +70,7 @@ func (p *Parts) Part(n int) (File, error) {
 // URL returns the address of a file of the data set. A mirror serves data folders: its address is that of
 // the folder; empty takes the source.
 func (d *Dataset) URL(f *File, mirror string) string {
-	base, rest := d.Base, f.From
-	rest = cmp.Or(rest, path.Base(f.Path))
+	base, rest := d.Base, cmp.Or(f.From, path.Base(f.Path))
 	if mirror != "" {
 		base, rest = strings.TrimSuffix(mirror, "/")+"/", f.Path
 	}

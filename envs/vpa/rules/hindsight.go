@@ -63,8 +63,7 @@ func hindsightStatic(ctx context.Context, v *View, first bool) (pods.Recommendat
 // summed over steps and pods, without kills and changes.
 func (v *View) constantCost(ctx context.Context, requests, limits cluster.Resources) (cpu, mem float64) {
 	w := v.Weights
-	rc, rm, lc := float64(requests.MilliCPU), float64(requests.MemoryBytes), float64(limits.MilliCPU)
-	lc = cmp.Or(lc, math.Inf(1))
+	rc, rm, lc := float64(requests.MilliCPU), float64(requests.MemoryBytes), cmp.Or(float64(limits.MilliCPU), math.Inf(1))
 	for _, share := range v.Shares {
 		if ctx.Err() != nil {
 			break
