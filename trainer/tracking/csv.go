@@ -39,7 +39,7 @@ func nothingToResume(err error) bool {
 
 // ProgressCSV writes progress.csv: one row for each dump of the logger, one column for each key so far. It
 // writes each row to the file at once. It is not safe for concurrent use.
-type ProgressCSV struct{ sheet *sheet }
+type ProgressCSV struct{ *sheet }
 
 // OpenProgressCSV opens the file at path and drops the rows after timestep step, or all rows for NewRun. It
 // creates the file if it does not exist.
@@ -62,16 +62,13 @@ func (p *ProgressCSV) Write(step int64, values map[string]float64) error {
 			cells = append(cells, formatCell(values[key]))
 		}
 	}
-	return p.sheet.append(columns, cells)
+	return p.append(columns, cells)
 }
-
-// Close closes the file.
-func (p *ProgressCSV) Close() error { return p.sheet.Close() }
 
 // MonitorCSV writes monitor.csv: one row for each finished training episode. It writes each row to the file at
 // once. It is not safe for concurrent use.
 type MonitorCSV struct {
-	sheet *sheet
+	*sheet
 	start float64 // Unix seconds
 }
 
@@ -146,16 +143,13 @@ func readMonitorHead(path string) (monitorHead, error) {
 // Episode appends a row for an episode of the given return and length in steps that ended at now, when the
 // whole run had taken step steps. As in Stable-Baselines3, the return and the time are rounded to six decimals.
 func (m *MonitorCSV) Episode(step int64, ret float64, length int, now time.Time) error {
-	return m.sheet.append(monitorColumns, []string{
+	return m.append(monitorColumns, []string{
 		formatCell(round6(ret)),
 		strconv.Itoa(length),
 		formatCell(round6(float64(now.UnixNano())/1e9 - m.start)),
 		strconv.FormatInt(step, 10),
 	})
 }
-
-// Close closes the file.
-func (m *MonitorCSV) Close() error { return m.sheet.Close() }
 
 func round6(v float64) float64 {
 	if math.Abs(v) >= 1e9 { // v·1e6 would exceed the whole numbers that a float64 represents exactly
@@ -166,7 +160,7 @@ func round6(v float64) float64 {
 
 // EvaluationsCSV writes evaluations.csv: one row for each evaluation, with the return of each of its episodes.
 // It writes each row to the file at once. It is not safe for concurrent use.
-type EvaluationsCSV struct{ sheet *sheet }
+type EvaluationsCSV struct{ *sheet }
 
 var evaluationColumns = []string{sheetStep, "mean", "std", "episodes"}
 
@@ -190,8 +184,5 @@ func (e *EvaluationsCSV) Write(step int64, returns []float64) error {
 		columns = append(columns, "return_"+strconv.Itoa(i))
 		cells = append(cells, formatCell(r))
 	}
-	return e.sheet.append(columns, cells)
+	return e.append(columns, cells)
 }
-
-// Close closes the file.
-func (e *EvaluationsCSV) Close() error { return e.sheet.Close() }

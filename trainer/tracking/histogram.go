@@ -96,20 +96,10 @@ func (w *EventWriter) Histograms(step int64, values map[string]Histogram) error 
 		if values[tag].Num == 0 {
 			continue
 		}
-		value := protowire.AppendTag(nil, valueTag, protowire.BytesType)
-		value = protowire.AppendString(value, tag)
-		value = protowire.AppendTag(value, valueHisto, protowire.BytesType)
-		value = protowire.AppendBytes(value, values[tag].proto())
-		summary = protowire.AppendTag(summary, summaryValue, protowire.BytesType)
-		summary = protowire.AppendBytes(summary, value)
+		histo := protowire.AppendTag(nil, valueHisto, protowire.BytesType)
+		summary = appendValue(summary, tag, protowire.AppendBytes(histo, values[tag].proto()))
 	}
-	if summary == nil {
-		return nil
-	}
-	event := w.begin(step)
-	event = protowire.AppendTag(event, eventSummary, protowire.BytesType)
-	event = protowire.AppendBytes(event, summary)
-	return w.end(event)
+	return w.writeSummary(step, summary)
 }
 
 // proto returns the HistogramProto.

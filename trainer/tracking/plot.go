@@ -46,9 +46,13 @@ var (
 	}
 )
 
-// newPlot returns an empty plot without a title in the package's style.
-func newPlot() *plot.Plot {
+// newPlot returns an empty plot without a title in the package's style, with a vertical grid, and horizontal lines of
+// the given colour; nil draws none.
+func newPlot(horizontal color.Color) *plot.Plot {
 	p := plot.New()
+	g := plotter.NewGrid()
+	g.Vertical.Color, g.Horizontal.Color = grid, horizontal
+	p.Add(g)
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Label.TextStyle.Font = sans(12)
 		a.Label.TextStyle.Color = ink
@@ -61,6 +65,23 @@ func newPlot() *plot.Plot {
 		a.Tick.Marker = plot.TickerFunc(niceTicks)
 	}
 	return p
+}
+
+// newLegend returns a legend for the space that drawLegend takes.
+func newLegend(padding, thumbnail float64) plot.Legend {
+	l := plot.NewLegend()
+	l.Top, l.Left = true, true
+	l.TextStyle.Font, l.TextStyle.Color = sans(11), ink
+	l.Padding, l.ThumbnailWidth = vg.Points(padding), vg.Points(thumbnail)
+	return l
+}
+
+// drawLegend draws a legend on the right of c and returns the space beside it.
+func drawLegend(c draw.Canvas, l plot.Legend) draw.Canvas {
+	box := l.Rectangle(c)
+	column := box.Max.X - box.Min.X + vg.Points(6)
+	l.Draw(draw.Crop(c, c.Max.X-c.Min.X-column, 0, 0, 0))
+	return draw.Crop(c, 0, -column-vg.Points(14), 0, 0)
 }
 
 func sans(points float64) font.Font {

@@ -36,12 +36,8 @@ func Bars(path, title, unit string, rows []Bar) error {
 	if err := checkBars(rows); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
 	}
-	p := newPlot()
+	p := newPlot(nil)
 	p.X.Label.Text = unit
-	g := plotter.NewGrid()
-	g.Vertical.Color = grid
-	g.Horizontal.Color = nil
-	p.Add(g)
 	names := make([]string, len(rows))
 	for i, r := range rows {
 		at := len(rows) - 1 - i

@@ -44,20 +44,11 @@ func Curves(path, title, x, y string, series []Series, hlines []HLine) error {
 	if err := checkCurve(series, hlines); err != nil {
 		return fmt.Errorf("plot %s: %w", path, err)
 	}
-	p := newPlot()
+	p := newPlot(grid)
 	p.X.Label.Text = x
 	p.Y.Label.Text = y
-	g := plotter.NewGrid()
-	g.Vertical.Color, g.Horizontal.Color = grid, grid
-	p.Add(g)
-	legend := plot.NewLegend()
-	legend.Top, legend.Left = true, true
-	legend.TextStyle.Font = sans(11)
-	legend.TextStyle.Color = ink
-	legend.Padding = vg.Points(7)
+	legend := newLegend(7, 28)
 	legend.YPosition = draw.PosCenter
-	legend.ThumbnailWidth = vg.Points(28)
-
 	addSeries(p, &legend, series)
 	addLevels(p, &legend, len(series), hlines)
 	if p.X.Min == p.X.Max {
@@ -67,11 +58,7 @@ func Curves(path, title, x, y string, series []Series, hlines []HLine) error {
 	p.Y.Min, p.Y.Max = p.Y.Min-pad, p.Y.Max+pad
 
 	canvas := newCanvas(curveWidth, curveHeight)
-	all := drawTitle(margins(canvas), title)
-	box := legend.Rectangle(all)
-	column := box.Max.X - box.Min.X + vg.Points(6)
-	p.Draw(draw.Crop(all, 0, -column-vg.Points(14), 0, 0))
-	legend.Draw(draw.Crop(all, all.Max.X-all.Min.X-column, 0, 0, 0))
+	p.Draw(drawLegend(drawTitle(margins(canvas), title), legend))
 	return writePNG(path, canvas)
 }
 

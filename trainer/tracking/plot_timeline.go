@@ -43,23 +43,14 @@ func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []
 		return fmt.Errorf("plot %s: %w", path, err)
 	}
 	canvas := newCanvas(curveWidth, vg.Length(len(panels))*panelHeightInches*vg.Inch)
-	all := drawTitle(margins(canvas), title)
-	legend := plot.NewLegend()
-	legend.Top, legend.Left = true, true
-	legend.TextStyle.Font = sans(11)
-	legend.TextStyle.Color = ink
-	legend.Padding = vg.Points(5)
-	legend.ThumbnailWidth = vg.Points(22)
+	legend := newLegend(5, 22)
 	plots := make([][]*plot.Plot, len(panels))
 	for i, panel := range panels {
-		p := newPlot()
+		p := newPlot(grid)
 		p.Y.Label.Text = panel.YLabel
 		if i == len(panels)-1 {
 			p.X.Label.Text = xLabel
 		}
-		g := plotter.NewGrid()
-		g.Vertical.Color, g.Horizontal.Color = grid, grid
-		p.Add(g)
 		into := &legend
 		if i > 0 {
 			other := plot.NewLegend()
@@ -68,14 +59,11 @@ func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []
 		addPanel(p, into, x, panel, events)
 		plots[i] = []*plot.Plot{p}
 	}
-	box := legend.Rectangle(all)
-	column := box.Max.X - box.Min.X + vg.Points(6)
 	// The panels are aligned, so that an instant has the same position in all of them.
-	left := draw.Crop(all, 0, -column-vg.Points(14), 0, 0)
+	left := drawLegend(drawTitle(margins(canvas), title), legend)
 	for i, c := range plot.Align(plots, draw.Tiles{Rows: len(plots), Cols: 1}, left) {
 		plots[i][0].Draw(c[0])
 	}
-	legend.Draw(draw.Crop(all, all.Max.X-all.Min.X-column, 0, 0, 0))
 	return writePNG(path, canvas)
 }
 

@@ -131,22 +131,30 @@ func nextStamp(folder string, unix int64) (int64, error) {
 // Scalars writes one event with the scalars at the timestep step, tags in sorted order. The format stores
 // values as float32. An empty map writes nothing.
 func (w *EventWriter) Scalars(step int64, values map[string]float64) error {
-	if len(values) == 0 {
-		return nil
-	}
-	var summary, value []byte
+	var summary []byte
 	for _, tag := range slices.Sorted(maps.Keys(values)) {
-		value = protowire.AppendTag(value[:0], valueTag, protowire.BytesType)
-		value = protowire.AppendString(value, tag)
-		value = protowire.AppendTag(value, valueSimple, protowire.Fixed32Type)
-		value = protowire.AppendFixed32(value, math.Float32bits(float32(values[tag])))
-		summary = protowire.AppendTag(summary, summaryValue, protowire.BytesType)
-		summary = protowire.AppendBytes(summary, value)
+		simple := protowire.AppendTag(nil, valueSimple, protowire.Fixed32Type)
+		summary = appendValue(summary, tag, protowire.AppendFixed32(simple, math.Float32bits(float32(values[tag]))))
+	}
+	return w.writeSummary(step, summary)
+}
+
+// appendValue appends a value of the given tag to a Summary; content is the field with its number or histogram.
+func appendValue(summary []byte, tag string, content []byte) []byte {
+	value := protowire.AppendTag(nil, valueTag, protowire.BytesType)
+	value = append(protowire.AppendString(value, tag), content...)
+	summary = protowire.AppendTag(summary, summaryValue, protowire.BytesType)
+	return protowire.AppendBytes(summary, value)
+}
+
+// writeSummary writes an event with a summary, unless that is empty.
+func (w *EventWriter) writeSummary(step int64, summary []byte) error {
+	if summary == nil {
+		return nil
 	}
 	event := w.begin(step)
 	event = protowire.AppendTag(event, eventSummary, protowire.BytesType)
-	event = protowire.AppendBytes(event, summary)
-	return w.end(event)
+	return w.end(protowire.AppendBytes(event, summary))
 }
 
 // Flush writes the buffer to the file.
