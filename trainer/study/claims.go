@@ -59,7 +59,7 @@ func (s *Study) Claim(ctx context.Context, items []Item) (Item, bool, error) {
 					continue
 				}
 				missing = true
-				if c, ok := s.claims[it]; s.held[it] || ok && time.Since(c.seen) <= s.lease {
+				if seen, ok := s.claims[it]; s.held[it] || ok && time.Since(seen) <= s.lease {
 					continue
 				}
 				got = &it

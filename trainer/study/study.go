@@ -68,15 +68,9 @@ type Study struct {
 	offset  int64 // offset of the first unread line
 	spec    json.RawMessage
 	results map[Item]json.RawMessage
-	claims  map[Item]claim
+	claims  map[Item]time.Time // when this process read the last renewal
 	states  map[int]State
 	held    map[Item]bool // by this process
-}
-
-// claim is a claim in the journal.
-type claim struct {
-	worker string
-	seen   time.Time // when this process read the last renewal
 }
 
 // ErrOther is wrapped by the error of Open if the file holds another study.
@@ -95,7 +89,7 @@ func Open(path, name string, spec any, params []map[string]any, lease time.Durat
 	}
 	s := &Study{
 		path: path, worker: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8]), lease: lease,
-		results: map[Item]json.RawMessage{}, claims: map[Item]claim{}, states: map[int]State{}, held: map[Item]bool{},
+		results: map[Item]json.RawMessage{}, claims: map[Item]time.Time{}, states: map[int]State{}, held: map[Item]bool{},
 	}
 	err = s.locked(func() ([]operation, error) {
 		switch {
@@ -306,7 +300,7 @@ func (s *Study) applyAttr(trial int, name string, v json.RawMessage) error {
 		delete(s.claims, Item{trial, rung})
 		return nil
 	}
-	s.claims[Item{trial, rung}] = claim{c.Worker, time.Now()}
+	s.claims[Item{trial, rung}] = time.Now()
 	return nil
 }
 
