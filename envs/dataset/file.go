@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -26,6 +27,21 @@ func OpenFile(path string) (*os.File, error) {
 		return nil, fmt.Errorf("%s has %d bytes, want at most %d", path, info.Size(), int64(maxFile))
 	}
 	return os.Open(path)
+}
+
+// UntilDone returns a reader of r that fails once ctx has ended, with its error.
+func UntilDone(ctx context.Context, r io.Reader) io.Reader { return &untilDone{ctx, r} }
+
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u *untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
 }
 
 // rows reads a CSV file and fails at a row longer than maxLine.

@@ -41,7 +41,7 @@ var rules = []rule{
 	{"envs", []string{"envs/space", "envs/pcg", "envs/cluster"}, core}, // the contract
 	{"envs/dataset", nil, core},
 	{"envs/dataset/clustertrace", []string{"envs/cluster", "envs/dataset"}, core},
-	{"envs/dataset/catalog", nil, core},
+	{"envs/dataset/catalog", []string{"envs/dataset"}, core},
 	{"envs/solve", nil, core},
 	{"envs/envcheck", []string{"envs"}, core},
 	{"envs/envstest", []string{"envs"}, core},

@@ -4,13 +4,14 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"strings"
+
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // paiHeaders holds the header lines of Alibaba's trace of 2020, whose tables are published without them.
@@ -67,7 +68,7 @@ func helios(j *job) error {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			err = j.write("helios/"+cluster+"/"+file, func(w io.Writer) error {
-				_, err := io.Copy(w, &untilDone{j.ctx, f})
+				_, err := io.Copy(w, dataset.UntilDone(j.ctx, f))
 				return err
 			})
 			if err := errors.Join(err, f.Close()); err != nil {
@@ -105,7 +106,7 @@ func (j *job) unpack(archive, member string, read func(io.Reader) error) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // opened only for reading
-	z, err := gzip.NewReader(&untilDone{j.ctx, f})
+	z, err := gzip.NewReader(dataset.UntilDone(j.ctx, f))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -129,17 +130,4 @@ func (j *job) unpack(archive, member string, read func(io.Reader) error) error {
 		}
 		return nil
 	}
-}
-
-// untilDone is a reader that ends with its context.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u *untilDone) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.r.Read(p)
 }

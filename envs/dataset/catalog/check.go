@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/kubernasium/kubernasium/envs/dataset"
 )
 
 // State says how a file compares with the manifest.
@@ -173,21 +175,8 @@ func Digest(ctx context.Context, name string) (sum string, n int64, err error) {
 	}
 	defer func() { _ = f.Close() }() // only read
 	h := sha256.New()
-	n, err = io.Copy(h, &reader{ctx, f})
+	n, err = io.Copy(h, dataset.UntilDone(ctx, f))
 	return hex.EncodeToString(h.Sum(nil)), n, err
-}
-
-// reader ends with its context.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r *reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
 }
 
 // LockFile is the file of a data folder that records the fetched files.
