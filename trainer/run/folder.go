@@ -175,7 +175,7 @@ func (r *Run) write(path string, save func(io.Writer) error) error {
 // putEnvs adds the state of the environments. If servers return none, a resumed training is not exact.
 func (r *Run) putEnvs(f *models.File) error {
 	switch v := r.v.(type) {
-	case snapshotter:
+	case *envs.Vec:
 		snapshot, err := v.Snapshot()
 		if err != nil {
 			return err
@@ -273,7 +273,7 @@ func (r *Run) restore(ctx context.Context) (*envs.Batch, error) {
 	if r.loaded != nil {
 		return r.loaded, nil
 	}
-	v, ok := r.v.(snapshotter)
+	v, ok := r.v.(*envs.Vec)
 	if !ok {
 		seed := r.Seed + uint64(r.First) // other episodes than before
 		return r.v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
@@ -327,12 +327,3 @@ func (w *Window) Means() (ret, length float64, ok bool) {
 	}
 	return tracking.Mean(w.returns), length, true
 }
-
-// snapshotter is a vector that can save its state, so that a training resumes exactly. A vector in this process
-// can.
-type snapshotter interface {
-	Snapshot() ([]byte, error)
-	Restore(ctx context.Context, data []byte) (*envs.Batch, error)
-}
-
-var _ snapshotter = (*envs.Vec)(nil)
