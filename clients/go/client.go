@@ -256,8 +256,7 @@ func (v *VecEnv) receiveStep(ctx context.Context) error {
 // checkPartial returns err, the error of a request that changes the environments. If the server may have executed the
 // request partly, the environments must be reset.
 func (v *VecEnv) checkPartial(err error) error {
-	var refused *Error
-	if errors.As(err, &refused) && slices.Contains([]wire.Code{wire.Cancelled, wire.DeadlineExceeded, wire.Internal}, refused.Code) {
+	if refused, ok := errors.AsType[*Error](err); ok && slices.Contains([]wire.Code{wire.Cancelled, wire.DeadlineExceeded, wire.Internal}, refused.Code) {
 		v.rows.invalidate()
 		v.journal.partial = true
 	}
@@ -278,7 +277,7 @@ func (v *VecEnv) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Ba
 	if err := v.checkReset(&opts); err != nil {
 		return nil, err
 	}
-	if opts.Mask != nil && !slices.Contains(opts.Mask, true) {
+	if selectsNone(opts.Mask) {
 		v.rows.keep(v.batch)
 		return v.batch, nil
 	}

@@ -180,16 +180,12 @@ func (j *Joined) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Ba
 	if j.parts[0].closed {
 		return nil, envs.ErrClosed
 	}
-	n := j.NumEnvs()
-	if opts.Seeds != nil && len(opts.Seeds) != n || opts.Mask != nil && len(opts.Mask) != n {
-		return nil, fmt.Errorf("%w: %d seeds and a mask of %d for %d environments", envs.ErrInvalidOption, len(opts.Seeds), len(opts.Mask), n)
+	if err := opts.Check(j.NumEnvs()); err != nil {
+		return nil, err
 	}
 	split := make([]envs.VecResetOptions, len(j.parts))
-	for i, p := range j.parts {
+	for i := range split {
 		split[i] = j.partOptions(&opts, i)
-		if err := p.checkReset(&split[i]); err != nil {
-			return nil, err
-		}
 	}
 	return j.all(
 		func(i int, p *VecEnv) (bool, error) {
