@@ -130,8 +130,7 @@ func (s *session) rebuild(ctx context.Context, done uint64) error {
 		}
 		s.lastID = e.id
 		if err := s.awaitReply(ctx, e.want); err != nil {
-			var refused *Error
-			if errors.As(err, &refused) { // the first server accepted it
+			if refused, ok := errors.AsType[*Error](err); ok { // the first server accepted it
 				return fmt.Errorf("%w: %s", errJournal, refused)
 			}
 			return err

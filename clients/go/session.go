@@ -55,8 +55,7 @@ func (s *session) handshake(ctx context.Context) error {
 	s.limits.MsgOut = 64 << 10 // until the welcome
 	s.lastID = firstID
 	_, err := s.hello(ctx, nil)
-	var refused *Error
-	if errors.As(err, &refused) {
+	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
 	if err != nil {
@@ -219,8 +218,7 @@ func (s *session) awaitReply(ctx context.Context, want string) error {
 		return cause
 	}
 	s.cancelID = s.lastID + 1
-	var refused *Error
-	if errors.As(err, &refused) && refused.Reason == wire.WasCancelled {
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Reason == wire.WasCancelled {
 		return &Error{Code: refused.Code, Reason: refused.Reason, Msg: refused.Msg, cause: cause}
 	}
 	return err

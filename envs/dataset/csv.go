@@ -104,7 +104,7 @@ func (t *Table) read() ([]string, error) {
 	if errors.Is(err, io.EOF) {
 		return nil, io.EOF
 	}
-	if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
+	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
 		t.line = parse.Line
 		return nil, t.Errorf("%w", parse.Err)
 	}

@@ -71,8 +71,7 @@ var publishedTypical = simonTypical{IsInvolvedCPUPods: true, PodPopularityThresh
 // ReadSimon reads a Config of Simon. It returns nil if the file at path is a folder or holds something else.
 func ReadSimon(path string) (*SimonConfig, error) {
 	data, err := os.ReadFile(path)
-	var failed *fs.PathError
-	if errors.As(err, &failed) && failed.Op == "read" { // a folder
+	if failed, ok := errors.AsType[*fs.PathError](err); ok && failed.Op == "read" { // a folder
 		return nil, nil
 	}
 	if err != nil {

@@ -219,7 +219,7 @@ func (e *loadError) Unwrap() error { return e.err }
 func (k *collector) tries(ctx context.Context, node string, t key) (m measurement, err error) {
 	for range attempts {
 		m, err = k.measure(ctx, node, t)
-		if failure := (*loadError)(nil); !errors.As(err, &failure) || errors.Is(err, jobs.ErrTimeout) || ctx.Err() != nil {
+		if _, ok := errors.AsType[*loadError](err); !ok || errors.Is(err, jobs.ErrTimeout) || ctx.Err() != nil {
 			return m, err
 		}
 	}

@@ -35,8 +35,7 @@ const maxOptionName = 200
 // wireError returns err in its wire form. A client learns why an environment or its backend failed
 // only if the server reports causes.
 func (s *Session) wireError(err error) *wire.Error {
-	var e *wire.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return e
 	}
 	if errors.Is(err, cluster.ErrUnavailable) { // before Deadline: a backend that does not answer in time is down
@@ -53,15 +52,13 @@ func known(err error) *wire.Error {
 	for _, x := range sentinels {
 		if errors.Is(err, x.err) {
 			e := wire.Errorf(x.reason, "%s", err)
-			var unknown *envs.UnknownOptionError
-			if errors.As(err, &unknown) && len(unknown.Name) <= maxOptionName {
+			if unknown, ok := errors.AsType[*envs.UnknownOptionError](err); ok && len(unknown.Name) <= maxOptionName {
 				e.Option = unknown.Name
 			}
 			return e
 		}
 	}
-	var unknown *envs.UnknownIDError
-	if errors.As(err, &unknown) {
+	if _, ok := errors.AsType[*envs.UnknownIDError](err); ok {
 		return wire.Errorf(wire.UnknownEnv, "%s", err)
 	}
 	if errors.Is(err, cluster.ErrUnavailable) {

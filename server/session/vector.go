@@ -78,8 +78,7 @@ func (s *Session) newVector(ctx context.Context, r *wire.MakeRequest, n int) (*v
 // badFile makes an error of make that no sentinel covers INVALID_OPTION if the request names files. Its text may quote
 // them, so only a client of this machine gets it.
 func (s *Session) badFile(r *wire.MakeRequest, err error) error {
-	var own *wire.Error
-	if errors.As(err, &own) || known(err) != nil || fileOption(r) == "" {
+	if _, ok := errors.AsType[*wire.Error](err); ok || known(err) != nil || fileOption(r) == "" {
 		return err
 	}
 	return s.fault(wire.InvalidOption, "a file that an option names cannot be used", err)

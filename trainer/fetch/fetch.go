@@ -118,8 +118,8 @@ func (f *Fetcher) File(ctx context.Context, url, path string, want Want) (*Got, 
 // unknownHost reports whether the host name does not resolve, as on a machine without a network. Then a retry
 // does not help.
 func unknownHost(err error) bool {
-	var dns *net.DNSError
-	return errors.As(err, &dns) && dns.IsNotFound
+	dns, ok := errors.AsType[*net.DNSError](err)
+	return ok && dns.IsNotFound
 }
 
 func (f *Fetcher) warn(format string, args ...any) {

@@ -79,8 +79,8 @@ func (r *localRun) keep(ctx context.Context, p *localPod, job *batchv1.JobSpec) 
 
 // evicted reports whether SIGTERM ended a process, either at once or after it had saved its state.
 func evicted(err error) bool {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
 		return false
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)

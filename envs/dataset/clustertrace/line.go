@@ -77,7 +77,7 @@ func decode(text []byte, v any) error {
 		return errors.New("empty line")
 	}
 	err := json.Unmarshal(text, v, json.RejectUnknownMembers(true))
-	if bad := (*json.SemanticError)(nil); errors.As(err, &bad) { // the decoder's message names Go's types
+	if bad, ok := errors.AsType[*json.SemanticError](err); ok { // the decoder's message names Go's types
 		if errors.Is(err, json.ErrUnknownName) {
 			return fmt.Errorf("unknown field %q", bad.JSONPointer.LastToken())
 		}
