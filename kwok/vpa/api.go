@@ -1,11 +1,10 @@
 package vpa
 
 import (
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/kubernasium/kubernasium/envs/vpa/recommender"
 )
 
 // Group is upstream's API group of the objects.
@@ -33,17 +32,10 @@ type Autoscaler struct {
 
 // AutoscalerSpec names the controller to scale, and configures the scaling.
 type AutoscalerSpec struct {
-	TargetRef      *TargetRef      `json:"targetRef,omitempty"`
-	UpdatePolicy   *UpdatePolicy   `json:"updatePolicy,omitempty"`
-	ResourcePolicy *ResourcePolicy `json:"resourcePolicy,omitempty"`
-	Recommenders   []Selector      `json:"recommenders,omitempty"` // at most one; empty selects the recommender default
-}
-
-// TargetRef names the controller of the pods.
-type TargetRef struct {
-	APIVersion string `json:"apiVersion,omitempty"`
-	Kind       string `json:"kind"`
-	Name       string `json:"name"`
+	TargetRef      *autoscalingv1.CrossVersionObjectReference `json:"targetRef,omitempty"`
+	UpdatePolicy   *UpdatePolicy                              `json:"updatePolicy,omitempty"`
+	ResourcePolicy *ResourcePolicy                            `json:"resourcePolicy,omitempty"`
+	Recommenders   []Selector                                 `json:"recommenders,omitempty"` // at most one; empty selects the recommender default
 }
 
 // Selector names a recommender.
@@ -106,19 +98,4 @@ type Condition struct {
 	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitempty"`
 	Reason             string                 `json:"reason,omitempty"`
 	Message            string                 `json:"message,omitempty"`
-}
-
-// A Checkpoint is a VerticalPodAutoscalerCheckpoint: the usage history of one container of an Autoscaler's
-// pods, as upstream's recommender stores it.
-type Checkpoint struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              CheckpointSpec         `json:"spec"`
-	Status            recommender.Checkpoint `json:"status,omitzero"`
-}
-
-// CheckpointSpec names the autoscaler and the container of a Checkpoint.
-type CheckpointSpec struct {
-	VPAObjectName string `json:"vpaObjectName,omitempty"`
-	ContainerName string `json:"containerName,omitempty"`
 }

@@ -93,7 +93,9 @@ func (r *Recommender) restore(ctx context.Context, a *Autoscaler, container stri
 	if err != nil {
 		return err
 	}
-	var c Checkpoint
+	var c struct {
+		Status recommender.Checkpoint `json:"status"`
+	}
 	if err := json.Unmarshal(text, &c); err != nil {
 		return fmt.Errorf("checkpoint %s: %w", name, err)
 	}

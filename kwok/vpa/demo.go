@@ -9,6 +9,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -152,7 +153,7 @@ func (d *demo) create(ctx context.Context) error {
 		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "VerticalPodAutoscaler"},
 		ObjectMeta: metav1.ObjectMeta{Name: d.Deployment, Namespace: d.Namespace},
 		Spec: AutoscalerSpec{
-			TargetRef:    &TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Deployment},
+			TargetRef:    &autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Deployment},
 			UpdatePolicy: &UpdatePolicy{UpdateMode: &d.Mode, MinReplicas: &one},
 			Recommenders: []Selector{{Name: d.r.config.Name}},
 		},
