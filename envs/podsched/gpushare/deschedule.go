@@ -1,6 +1,7 @@
 package gpushare
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -177,15 +178,7 @@ func (s *Simulation) nodesBy(value func(n *NodeState) int64) []int32 {
 		order[i] = int32(i)
 	}
 	nodes := s.inventory.Nodes
-	slices.SortStableFunc(order, func(a, b int32) int {
-		switch x, y := value(&nodes[a]), value(&nodes[b]); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(value(&nodes[b]), value(&nodes[a])) })
 	return order
 }
 

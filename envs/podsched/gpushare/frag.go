@@ -77,10 +77,7 @@ type typical struct {
 
 // NewFragmenter returns the fragmenter for typical pods, out of the given number, and the given models.
 func NewFragmenter(pods []TypicalPod, of int, m *ModelTable) *Fragmenter {
-	f := &Fragmenter{demands: make([][]typical, len(m.names))}
-	for i := range pods {
-		f.total += int64(pods[i].Count)
-	}
+	f := &Fragmenter{demands: make([][]typical, len(m.names)), total: int64(TotalCount(pods))}
 	for i := range pods {
 		p := &pods[i]
 		t := typical{p.MilliCPU, int64(p.Count), p.GPUs, p.MilliGPU, m.set(p.Models), float64(p.Count) / float64(of)}

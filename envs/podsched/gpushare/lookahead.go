@@ -1,6 +1,7 @@
 package gpushare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -308,14 +309,6 @@ func (l *Lookahead) candidates(dst []candidate, c *Class, k int) []candidate {
 			dst = append(dst, n)
 		}
 	}
-	slices.SortStableFunc(dst[first:], func(a, b candidate) int {
-		switch {
-		case a.value > b.value:
-			return -1
-		case a.value < b.value:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(dst[first:], func(a, b candidate) int { return cmp.Compare(b.value, a.value) })
 	return dst[:min(len(dst), first+k)]
 }
