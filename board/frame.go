@@ -129,7 +129,7 @@ func nodesOf(s *cluster.State, racks []string) []NodeInfo {
 
 // racksOf returns the rack of each node, or nil if the task's explanations have no racks.
 func racksOf(v *envs.Vec) []string {
-	task, ok := v.Env(0).Task().(explainer)
+	task, ok := v.Env(0).Task().(envs.Explainer)
 	if !ok {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (ep *episode) frame(v *envs.Vec, b *envs.Batch, step int) *Frame {
 		}
 	}
 	task := v.Env(0).Task()
-	_, explains := task.(explainer) // then the page draws its nodes
+	_, explains := task.(envs.Explainer) // then the page draws its nodes
 	gridder, grids := task.(envs.Gridder)
 	if r, ok := task.(envs.Renderer); ok && !explains && !grids {
 		f.Text = r.RenderANSI(s)

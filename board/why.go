@@ -16,12 +16,6 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 )
 
-// explainer is a task that can explain the next decision: a row of properties for each node, under the names of the
-// columns.
-type explainer interface {
-	Explain(s *cluster.State) (columns []string, rows [][]string)
-}
-
 // Explanation explains a decision: properties of each node, and the choice of each policy.
 type Explanation struct {
 	Frame   *Frame     `json:"frame"` // before the decision
@@ -77,7 +71,7 @@ func (s *Server) why(r *http.Request) (any, error) {
 	if step < len(ep.moves) {
 		e.Taken = ep.moves[step].action
 	}
-	if task, ok := ep.view.Env(0).Task().(explainer); ok {
+	if task, ok := ep.view.Env(0).Task().(envs.Explainer); ok {
 		var rows [][]string // nil at an episode's end
 		e.Columns, rows = task.Explain(ep.view.Env(0).State())
 		e.Rows = append(e.Rows, rows...)
@@ -242,7 +236,7 @@ func (s *Server) environments() []EnvironmentInfo {
 		if v, err := envs.NewVec(spec, 1, envs.VecOptions{}); err == nil {
 			_, act := v.Spaces()
 			_, e.Nodes = act.(space.Discrete)
-			_, explains := v.Env(0).Task().(explainer)
+			_, explains := v.Env(0).Task().(envs.Explainer)
 			e.Nodes = e.Nodes && explains
 			_ = v.Close() // an unused environment
 		}

@@ -1,5 +1,13 @@
 package envs
 
+import "github.com/kubernasium/kubernasium/envs/cluster"
+
+// Explainer is implemented by tasks that can explain the next decision: a row of properties for each node, under the
+// names of the columns. The last column is the reason why the node is masked out.
+type Explainer interface {
+	Explain(s *cluster.State) (columns []string, rows [][]string)
+}
+
 // Spanner is implemented by tasks with parallel activities, such as the workers of a job.
 type Spanner interface {
 	// Spans returns the activities of the last step, row by row; none before the first step.

@@ -9,14 +9,9 @@ import (
 	"github.com/kubernasium/kubernasium/envs/cluster"
 )
 
-// explainer is a task that can explain its decision, node by node.
-type explainer interface {
-	Explain(s *cluster.State) (columns []string, rows [][]string)
-}
-
 // Explain returns the properties of each node that matter for the decision on d's pod, as a table with a row for each
 // node. The last column is the reason why the node is masked out. Explain makes no decision. There are no columns if
-// the task is not an explainer.
+// the task is no [envs.Explainer].
 func (p *Policy) Explain(ctx context.Context, s *cluster.State, d envs.Decision) (columns []string, rows [][]string, err error) {
 	if _, err := p.Choose(ctx, s, d); err != nil && !errors.Is(err, ErrUnschedulable) { // Choose opens the policy for these nodes
 		return nil, nil, err
@@ -24,7 +19,7 @@ func (p *Policy) Explain(ctx context.Context, s *cluster.State, d envs.Decision)
 	if p.instance == nil {
 		return nil, nil, ErrUnschedulable
 	}
-	task, ok := p.instance.task.(explainer)
+	task, ok := p.instance.task.(envs.Explainer)
 	if !ok {
 		return nil, nil, nil
 	}

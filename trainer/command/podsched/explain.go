@@ -11,17 +11,10 @@ import (
 	"github.com/kubernasium/kubernasium/agents/baseline"
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/envs"
-	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
-
-// explainer is implemented by tasks that can explain the pros and cons of each node for the next decision, as a
-// table with a row per node.
-type explainer interface {
-	Explain(s *cluster.State) (columns []string, rows [][]string)
-}
 
 // explanation is the JSON of `podsched explain`.
 type explanation struct {
@@ -53,7 +46,7 @@ func newPodschedExplain() *cobra.Command {
 				return err
 			}
 			defer v.Close()
-			task, ok := v.Env(0).Task().(explainer)
+			task, ok := v.Env(0).Task().(envs.Explainer)
 			if !ok {
 				return fmt.Errorf("%s does not explain its decisions", env)
 			}
