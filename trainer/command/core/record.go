@@ -37,7 +37,7 @@ type recordResult struct {
 
 // recording holds the arguments of `trainer record`.
 type recording struct {
-	env           string
+	env           string         // empty: the model's
 	options       map[string]any // options of the environment
 	policy, model string         // either a model or a baseline
 	epsilon       float64        // probability of a random action instead of the policy's
@@ -76,19 +76,10 @@ rewards, terminations, truncations, action_masks, next_action_masks.`,
 			if c.steps < 1 || !(c.epsilon >= 0 && c.epsilon <= 1) {
 				return fmt.Errorf("-n %d, want at least 1; --epsilon %v, want 0 to 1", c.steps, c.epsilon)
 			}
-			given, err := cli.ParseKwargs("env-kwargs", kwargs)
-			if err != nil {
+			var err error
+			if c.options, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
 				return err
 			}
-			var paths []string
-			if c.model != "" {
-				paths = []string{c.model}
-			}
-			var trained map[string]any
-			if c.env, trained, err = play.EnvOf(c.env, paths); err != nil {
-				return err
-			}
-			c.options = cli.MergeKwargs(trained, given)
 			res, err := c.record(cmd.Context())
 			if err != nil {
 				return err
@@ -133,10 +124,12 @@ func (c recording) record(ctx context.Context) (*recordResult, error) {
 			return nil, err
 		}
 	}
-	spec, err := play.Lookup(ctx, c.env, c.urls)
+	conf := play.Config{Model: c.model, Baseline: c.policy, Env: c.env, Seed: c.seed, URLs: c.urls}
+	spec, trained, err := conf.TrainedEnv(ctx)
 	if err != nil {
 		return nil, err
 	}
+	c.options = cli.MergeKwargs(trained, c.options)
 	v, err := play.OpenEnvs(ctx, spec, 1, envs.VecOptions{Options: c.options, Autoreset: envs.SameStep}, c.urls)
 	if err != nil {
 		return nil, err
@@ -147,7 +140,6 @@ func (c recording) record(ctx context.Context) (*recordResult, error) {
 	if !discrete && c.out != "" {
 		return nil, fmt.Errorf("record: %s has actions of kind %s, want discrete, which %s learns from; --dataset records all", spec.ID, act.Describe().Kind, run.OffPolicyNames())
 	}
-	conf := play.Config{Model: c.model, Baseline: c.policy, Seed: c.seed}
 	r := &recorder{recording: c, v: v, following: conf.Follow(ctx, v), act: act, rng: rand.New(pcg.New(c.seed ^ recordStream))}
 	name, player, closePlayer, err := play.OpenPolicy(ctx, r.following, conf)
 	if err != nil {
