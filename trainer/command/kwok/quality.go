@@ -25,6 +25,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
+	"github.com/kubernasium/kubernasium/kwok/poll"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 	"github.com/kubernasium/kubernasium/trainer/apiserver"
 	"github.com/kubernasium/kubernasium/trainer/cli"
@@ -289,10 +290,8 @@ func knowsNodes(ctx context.Context, metrics string, nodes int) error {
 		if err != nil || int(have) == nodes {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if poll.Sleep(ctx, metricsPoll) != nil {
 			return fmt.Errorf("kube-scheduler knows %v of %d nodes: %w", have, nodes, context.Cause(ctx))
-		case <-time.After(metricsPoll):
 		}
 	}
 }

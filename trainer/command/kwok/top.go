@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/poll"
 	"github.com/kubernasium/kubernasium/trainer/apiserver"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -43,10 +44,8 @@ func newKwokTop() *cobra.Command {
 				if err := printTop(cmd, nodes, !once); err != nil || once {
 					return err
 				}
-				select {
-				case <-cmd.Context().Done():
+				if poll.Sleep(cmd.Context(), every) != nil {
 					return nil
-				case <-time.After(every):
 				}
 			}
 		},
