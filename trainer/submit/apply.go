@@ -65,24 +65,22 @@ func (c *Cluster) applyClaim(ctx context.Context, w *Workload, m *Manifests) err
 
 // applyWorkload creates the JobSet or Job unless it exists, and returns the owner references for its objects.
 func (c *Cluster) applyWorkload(ctx context.Context, w *Workload, m *Manifests) (*Applied, []metav1.OwnerReference, error) {
-	resource, main, digest := jobSets, any(m.JobSet), ""
+	resource := jobSets
 	if m.Job != nil {
-		resource, main, digest = jobs, m.Job, m.Job.Annotations[hashKey]
-	} else {
-		digest = m.JobSet.Annotations[hashKey]
+		resource = jobs
 	}
 	live, err := c.client.Resource(resource).Namespace(w.Namespace).Get(ctx, w.Name, metav1.GetOptions{})
 	created := apierrors.IsNotFound(err)
 	switch {
 	case created:
-		if live, err = c.apply(ctx, resource, w.Namespace, main); err != nil {
+		if live, err = c.apply(ctx, resource, w.Namespace, m.main()); err != nil {
 			return nil, nil, err
 		}
 	case err != nil:
 		return nil, nil, fmt.Errorf("get %s %s: %w", resource.Resource, w.Name, err)
 	case live.GetDeletionTimestamp() != nil:
 		return nil, nil, fmt.Errorf("%w: %s/%s is being deleted: try again when it is gone", ErrOther, resource.Resource, w.Name)
-	case live.GetAnnotations()[hashKey] != digest:
+	case live.GetAnnotations()[hashKey] != m.main().GetAnnotations()[hashKey]:
 		return nil, nil, fmt.Errorf("%w: %s/%s in namespace %s runs another training or has other settings, and cannot be changed: give yours another name, or delete it (kubectl --namespace %s delete %s %s); its checkpoints stay",
 			ErrOther, resource.Resource, w.Name, w.Namespace, w.Namespace, resource.GroupResource(), w.Name)
 	}
@@ -112,7 +110,7 @@ func (c *Cluster) ensureToken(ctx context.Context, w *Workload, m *Manifests, ow
 	}
 	secret := m.Token.DeepCopy()
 	secret.OwnerReferences = owner
-	secret.Data = map[string][]byte{tokenKey: []byte(drawToken())}
+	secret.Data = map[string][]byte{tokenKey: []byte(rand.Text())}
 	u, err := object(secret)
 	if err != nil {
 		return err
@@ -138,8 +136,6 @@ func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResourc
 	}
 	return live, nil
 }
-
-func drawToken() string { return rand.Text() }
 
 // WriteText describes the applied workload, and how to follow it.
 func (a *Applied) WriteText(w io.Writer) error {

@@ -43,6 +43,14 @@ type Manifests struct {
 	Token  *corev1.Secret                // of the servers, without its value; nil: no servers
 }
 
+// main returns the JobSet or the Job.
+func (m *Manifests) main() metav1.Object {
+	if m.Job != nil {
+		return m.Job
+	}
+	return m.JobSet
+}
+
 // URLs returns the servers' addresses for the learner.
 func (w *Workload) URLs() (urls []string) {
 	for i := range *w.Servers {
@@ -259,27 +267,14 @@ func (b builder) serverContainer(port int32) corev1.Container {
 // sign annotates the workload with its digest, by which a later Apply recognizes it.
 func (m *Manifests) sign() error {
 	h := sha256.New()
-	enc := json.NewEncoder(h)
-	if m.JobSet != nil {
-		if err := enc.Encode(m.JobSet); err != nil {
-			return err
-		}
-	}
-	if m.Job != nil {
-		if err := enc.Encode(m.Job); err != nil {
-			return err
-		}
+	if err := json.NewEncoder(h).Encode(m.main()); err != nil {
+		return err
 	}
 	if m.Files != nil {
 		for _, name := range slices.Sorted(maps.Keys(m.Files.BinaryData)) {
 			fmt.Fprintf(h, "%s %d %s", name, len(m.Files.BinaryData[name]), m.Files.BinaryData[name])
 		}
 	}
-	digest := map[string]string{hashKey: hex.EncodeToString(h.Sum(nil))}
-	if m.JobSet != nil {
-		m.JobSet.Annotations = digest
-	} else {
-		m.Job.Annotations = digest
-	}
+	m.main().SetAnnotations(map[string]string{hashKey: hex.EncodeToString(h.Sum(nil))})
 	return nil
 }

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -57,7 +58,7 @@ func (l Local) Run(ctx context.Context, m *Manifests) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	r := &localRun{Local: l, token: drawToken()}
+	r := &localRun{Local: l, token: rand.Text()}
 	roles, err := r.prepare(m, dir)
 	if err != nil {
 		return err

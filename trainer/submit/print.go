@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 
@@ -21,11 +22,7 @@ func object(o any) (*unstructured.Unstructured, error) {
 
 // objects returns all objects of the manifests: the workload first, then those deleted with it, then the claim.
 func (m *Manifests) objects() (all []any) {
-	if m.JobSet != nil {
-		all = append(all, m.JobSet)
-	} else {
-		all = append(all, m.Job)
-	}
+	all = append(all, m.main())
 	if m.Files != nil {
 		all = append(all, m.Files)
 	}
@@ -43,7 +40,7 @@ func (m *Manifests) WriteYAML(w io.Writer) error {
 	for i, o := range m.objects() {
 		if o == any(m.Token) {
 			t := m.Token.DeepCopy()
-			t.StringData = map[string]string{tokenKey: drawToken()}
+			t.StringData = map[string]string{tokenKey: rand.Text()}
 			o = t
 		}
 		u, err := object(o)
