@@ -159,26 +159,21 @@ func (c *Config) adopt(ch Changes, s Settings, h Hyperparams) error {
 				models.ErrMismatch, o.flag, asJSON(o.asked), asJSON(o.kept))
 		}
 	}
-	was := s
-	for flag, take := range map[string]func(){
-		"engine":           func() { s.Engine = asked.Engine },
-		"eval-freq":        func() { s.EvalFreq = asked.EvalFreq },
-		"save-freq":        func() { s.SaveFreq = asked.SaveFreq },
-		"reward-threshold": func() { s.RewardThreshold = asked.RewardThreshold },
-	} {
-		if ch.Given(flag) {
-			take()
-		}
-	}
 	c.changes = nil
 	for _, o := range []struct {
-		what     string
+		flag     string
 		was, now any
+		take     func()
 	}{
-		{"engine", was.Engine, s.Engine}, {"eval_freq", was.EvalFreq, s.EvalFreq}, {"save_freq", was.SaveFreq, s.SaveFreq},
-		{"reward_threshold", was.RewardThreshold, s.RewardThreshold},
+		{"engine", s.Engine, asked.Engine, func() { s.Engine = asked.Engine }},
+		{"eval-freq", s.EvalFreq, asked.EvalFreq, func() { s.EvalFreq = asked.EvalFreq }},
+		{"save-freq", s.SaveFreq, asked.SaveFreq, func() { s.SaveFreq = asked.SaveFreq }},
+		{"reward-threshold", s.RewardThreshold, asked.RewardThreshold, func() { s.RewardThreshold = asked.RewardThreshold }},
 	} {
-		c.change(o.what, o.was, o.now)
+		if ch.Given(o.flag) {
+			c.change(strings.ReplaceAll(o.flag, "-", "_"), o.was, o.now)
+			o.take()
+		}
 	}
 	c.use(s)
 	return c.adoptParams(ch, h)

@@ -74,14 +74,10 @@ func ReadTransitions(path string) (t replay.Transitions, meta TransitionsMeta, e
 		return t, meta, fmt.Errorf("%s has format %d of transitions, want %d", path, meta.Format, transitionsFormat)
 	}
 	f := models.File{Tensors: sf.Tensors}
-	if t.Obs, err = tensor[float32](f, "observations"); err != nil {
-		return t, meta, fmt.Errorf("%s: %w", path, err)
-	}
-	if t.NextObs, err = tensor[float32](f, "next_observations"); err != nil {
-		return t, meta, fmt.Errorf("%s: %w", path, err)
-	}
-	if t.Action, err = tensor[float32](f, "actions"); err != nil {
-		return t, meta, fmt.Errorf("%s: %w", path, err)
+	for name, to := range map[string]*[]float32{"observations": &t.Obs, "next_observations": &t.NextObs, "actions": &t.Action} {
+		if *to, err = tensor[float32](f, name); err != nil {
+			return t, meta, fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	if t.Reward, err = tensor[float64](f, "rewards"); err != nil {
 		return t, meta, fmt.Errorf("%s: %w", path, err)
