@@ -27,14 +27,8 @@ func runRecommender(ctx context.Context, r *vpa.Recommender, elect bool, namespa
 	return r.Lead(ctx, lease.Lease{Namespace: namespace, Identity: id}, interval, add)
 }
 
-// healthServer serves /livez and /readyz.
-type healthServer struct {
-	http  *http.Server
-	ended chan error
-}
-
-// serveHealth serves the health of r at an address until Close.
-func serveHealth(address string, r *vpa.Recommender) (*healthServer, error) {
+// serveHealth serves /livez and /readyz, the health of r, at an address until Close.
+func serveHealth(address string, r *vpa.Recommender) (*server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
@@ -42,13 +36,24 @@ func serveHealth(address string, r *vpa.Recommender) (*healthServer, error) {
 	mux := http.NewServeMux()
 	live, ready := r.Checks()
 	health.Register(mux, live, ready)
-	s := &healthServer{&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, make(chan error, 1)}
+	return serve(l, mux), nil
+}
+
+// server serves HTTP.
+type server struct {
+	http  *http.Server
+	ended chan error
+}
+
+// serve serves h at l until Close.
+func serve(l net.Listener, h http.Handler) *server {
+	s := &server{&http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}, make(chan error, 1)}
 	go func() { s.ended <- s.http.Serve(l) }()
-	return s, nil
+	return s
 }
 
 // Close implements [io.Closer].
-func (s *healthServer) Close() error {
+func (s *server) Close() error {
 	err := s.http.Close()
 	if end := <-s.ended; !errors.Is(end, http.ErrServerClosed) {
 		err = errors.Join(err, end)

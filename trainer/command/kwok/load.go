@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"time"
 
@@ -64,15 +63,9 @@ bearer token.`,
 				return errors.Join(err, l.Close())
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "targets of %d workloads at http://%s\n", len(work), l.Addr())
-			srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second}
-			ended := make(chan error, 1)
-			go func() { ended <- srv.Serve(l) }()
+			srv := serve(l, s.Handler())
 			s.Run(cmd.Context())
-			err = srv.Close()
-			if end := <-ended; !errors.Is(end, http.ErrServerClosed) {
-				err = errors.Join(err, end)
-			}
-			return err
+			return srv.Close()
 		},
 	}
 	f := cmd.Flags()
