@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -81,10 +82,7 @@ func pair(episodes, comparison [][]string) *Paired {
 
 // difference returns the mean of a-b with its interval. There must be at least two values.
 func difference(a, b []float64) Difference {
-	d := make([]float64, len(a))
-	for i := range d {
-		d[i] = a[i] - b[i]
-	}
+	d := floats.SubTo(make([]float64, len(a)), a, b)
 	n := float64(len(d))
 	mean, std := stat.MeanStdDev(d, nil)
 	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975) * std / math.Sqrt(n)
