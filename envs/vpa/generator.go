@@ -117,15 +117,6 @@ type instance struct {
 func (in *instance) past() []cluster.Resources   { return in.demand[:in.history] }
 func (in *instance) coming() []cluster.Resources { return in.demand[in.history:] }
 
-// greatestShare returns the largest share of the load that a pod has.
-func (in *instance) greatestShare() float64 {
-	greatest := 0.0
-	for _, s := range in.shares {
-		greatest = max(greatest, s)
-	}
-	return greatest
-}
-
 func (in *instance) clone() instance {
 	c := *in
 	c.demand, c.shares = slices.Clone(in.demand), slices.Clone(in.shares)

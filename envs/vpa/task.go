@@ -3,6 +3,7 @@ package vpa
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -149,7 +150,7 @@ func (t *Task) Begin(ctx context.Context, c cluster.Cluster, rng *rand.Rand) err
 		return err
 	}
 	t.steps, t.plan, t.flags, t.record = 0, plan{}, flags{}, t.record[:0]
-	greatest := t.in.greatestShare()
+	greatest := slices.Max(t.in.shares)
 	t.metrics.Reset()
 	for i, u := range t.in.past() {
 		if i%checkEvery == 0 && ctx.Err() != nil {

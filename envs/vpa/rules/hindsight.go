@@ -9,6 +9,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/vpa/metrics"
 	"github.com/kubernasium/kubernasium/envs/vpa/pods"
 	"github.com/kubernasium/kubernasium/envs/vpa/prices"
+	"github.com/kubernasium/kubernasium/envs/vpa/workload"
 )
 
 // HindsightMax never throttles and never kills: limits are at least requests.
@@ -16,16 +17,11 @@ func HindsightMax(_ context.Context, v *View, first bool) (pods.Recommendation, 
 	if !first {
 		return pods.Recommendation{}, false
 	}
-	var most cluster.Resources
 	greatest := 0.0
 	for _, s := range v.Shares {
 		greatest = max(greatest, s)
 	}
-	for _, u := range v.Coming {
-		u = metrics.Scale(u, greatest)
-		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, u.MilliCPU), max(most.MemoryBytes, u.MemoryBytes)
-	}
-	return pods.Constant(most), true
+	return pods.Constant(metrics.Scale(workload.Max(v.Coming), greatest)), true
 }
 
 // hindsightGrid is the number of amounts that hindsightStatic tries.
