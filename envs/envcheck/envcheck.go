@@ -343,13 +343,8 @@ func (c *checker) checkSeeds(t *testing.T) {
 // checkSeedOfRow checks that environment i of seed s has the episode of seed s+i.
 func (c *checker) checkSeedOfRow(t *testing.T) {
 	v, w := c.make(t, 3, envs.VecOptions{}), c.make(t, 1, envs.VecOptions{})
-	b := reset(t, v, 5)
-	got := append([]float32(nil), row(b.Obs, 2, 3)...)
-	want := reset(t, w, 7).Obs
-	for i := range want {
-		if got[i] != want[i] {
-			t.Fatalf("environment 2 of seed 5 begins with %v, seed 7 with %v", got, want)
-		}
+	if got, want := row(reset(t, v, 5).Obs, 2, 3), reset(t, w, 7).Obs; !slices.Equal(got, want) {
+		t.Fatalf("environment 2 of seed 5 begins with %v, seed 7 with %v", got, want)
 	}
 }
 

@@ -8,25 +8,9 @@ import (
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
-// rowOf returns row j of n of a batch of values, or of absent flags.
-func rowOf(v any, j, n int) string {
-	switch x := v.(type) {
-	case array:
-		k := len(x.data) / n
-		return fmt.Sprint(x.data[j*k : (j+1)*k])
-	case message:
-		parts := map[string]string{}
-		for key, part := range x {
-			parts[key] = rowOf(part, j, n)
-		}
-		return fmt.Sprint(parts)
-	}
-	return ""
-}
-
 // rowText describes row j of n of a step's reply, without its infos.
 func rowText(reply message, j, n int) string {
-	return fmt.Sprint(rowOf(reply["obs"], j, n), rowOf(reply["r"], j, n), flag(reply, "te", j), flag(reply, "tr", j))
+	return fmt.Sprint(row(reply["obs"], j, n), row(reply["r"], j, n), flag(reply, "te", j), flag(reply, "tr", j))
 }
 
 // checkAsync sends steps to some rows at a time and compares each row with lock-step.
