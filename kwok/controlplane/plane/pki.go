@@ -2,8 +2,6 @@ package plane
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -18,6 +16,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 const certYears = 10 // validity of certificates
@@ -136,15 +137,11 @@ func newAuthority(dir, name string) (*authority, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s holds no PEM", file)
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	certs, err := certutil.ParseCertsPEM(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return &authority{cert: cert, key: key, pem: text}, nil
+	return &authority{cert: certs[0], key: key, pem: text}, nil
 }
 
 // issue writes NAME.crt and NAME.key.
@@ -173,25 +170,16 @@ func template(t *x509.Certificate) *x509.Certificate {
 func ensureKey(file string) (crypto.Signer, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			return nil, err
+		if text, err = keyutil.MakeEllipticPrivateKeyPEM(); err == nil {
+			err = os.WriteFile(file, text, 0o600)
 		}
-		der, err := x509.MarshalECPrivateKey(key)
-		if err != nil {
-			return nil, err
-		}
-		return key, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, err
 	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s holds no PEM", file)
-	}
-	key, err := x509.ParseECPrivateKey(block.Bytes)
+	key, err := keyutil.ParsePrivateKeyPEM(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return key, nil
+	return key.(crypto.Signer), nil
 }
