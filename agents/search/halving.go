@@ -1,8 +1,8 @@
 package search
 
 import (
-	"math"
 	"math/bits"
+	"slices"
 )
 
 // A Phase visits each of Actions actions Visits times.
@@ -46,10 +46,7 @@ func sigma(q float64, mostVisits int) float64 {
 
 // normalize maps the smallest value to 0 and the greatest to 1; if all are equal, to 0.
 func normalize(values []float64) []float64 {
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, v := range values {
-		low, high = min(low, v), max(high, v)
-	}
+	low, high := slices.Min(values), slices.Max(values)
 	out := make([]float64, len(values))
 	for i, v := range values {
 		if high > low {

@@ -4,7 +4,7 @@ package interference
 
 import (
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/envs/lra"
 )
@@ -43,13 +43,11 @@ func Derive(rps func(subject, other, k int) float64) []Constraint {
 	for s := range lra.NumApps {
 		for o := range lra.NumApps {
 			c := Constraint{Subject: s, Other: o}
-			low, high := math.Inf(1), math.Inf(-1)
 			alone := rps(s, o, 0)
 			for k := range c.Curve {
 				c.Curve[k] = rps(s, o, k) / alone
-				low, high = min(low, c.Curve[k]), max(high, c.Curve[k])
 			}
-			if high/low > leastSpread && c.threshold() {
+			if slices.Max(c.Curve[:])/slices.Min(c.Curve[:]) > leastSpread && c.threshold() {
 				all = append(all, c)
 			}
 		}
