@@ -274,7 +274,10 @@ func (v *VecEnv) protocolError(err error) error {
 
 // Reset implements [envs.VecEnv].
 func (v *VecEnv) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Batch, error) {
-	if err := v.checkReset(&opts); err != nil {
+	if v.closed {
+		return nil, envs.ErrClosed
+	}
+	if err := opts.Check(v.layout.N); err != nil {
 		return nil, err
 	}
 	if selectsNone(opts.Mask) {
@@ -288,13 +291,6 @@ func (v *VecEnv) Reset(ctx context.Context, opts envs.VecResetOptions) (*envs.Ba
 		return nil, err
 	}
 	return v.batch, nil
-}
-
-func (v *VecEnv) checkReset(opts *envs.VecResetOptions) error {
-	if v.closed {
-		return envs.ErrClosed
-	}
-	return opts.Check(v.layout.N)
 }
 
 func (v *VecEnv) sendReset(ctx context.Context, opts *envs.VecResetOptions) error {
