@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/big"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -97,7 +98,8 @@ var (
 	better     = regexp.MustCompile(`(?m)^- (\S+) is better than the best baseline, `)
 )
 
-// checkCards compares bold policies with verdicts; verdicts with a corrected p-value are those of method.md.
+// checkCards compares bold policies with verdicts; verdicts with a corrected p-value are those of method.md. A card has every
+// policy that played the sealed block with its models, so that its best baseline is the best of all.
 func checkCards(t *testing.T) {
 	t.Helper()
 	cards, err := filepath.Glob("../models/pretrained/*/card.md")
@@ -117,6 +119,16 @@ func checkCards(t *testing.T) {
 		}
 		if strings.Contains(text, "95 % interval of the paired difference excludes 0") || !strings.Contains(text, "(constant action)") {
 			t.Errorf("%s: its verdicts are not those of docs/results/method.md, or it has no state test: make it anew by trainer card", path)
+		}
+		sealed := filepath.Join("../docs/results/sealed", filepath.Base(filepath.Dir(path))+".csv")
+		if _, err := os.Stat(sealed); err != nil {
+			continue // only trainings of several seeds played the block
+		}
+		_, rows := csvRows(t, sealed)
+		for _, row := range rows {
+			if !strings.Contains(text, "\n| "+row[0]+" ") && !strings.Contains(text, "\n| **"+row[0]+"** ") {
+				t.Errorf("%s lacks %s, which is in %s: make it anew by trainer card", path, row[0], sealed)
+			}
 		}
 	}
 }
