@@ -15,7 +15,7 @@ import (
 func (t *Task) execute(now int) (duration float64, bottleneck int) {
 	sizes := t.in.True(now)
 	for k, l := range t.levels {
-		d := t.src.model.DurationAt(k, sizes[k], int(l))
+		d := max(t.src.model.DurationAt(k, sizes[k], int(l)), 0) // a spline through noisy measurements may be negative
 		if t.opts.Noise > 0 || t.opts.StragglerProb > 0 {
 			d *= math.Exp(t.residual(&t.src.laws[k]))
 		}
