@@ -20,7 +20,7 @@ import (
 
 const (
 	firstRetry = 20 * time.Millisecond // after a watch has failed; doubled up to lastRetry
-	lastRetry  = time.Second
+	lastRetry  = time.Second           // watches that hold for longer begin with firstRetry again
 )
 
 // A watcher maintains one kind of objects in a view. When a watch ends, it resumes at once from the last
@@ -39,10 +39,13 @@ type watcher struct {
 func (w *watcher) run(ctx context.Context) {
 	retry := firstRetry
 	for ctx.Err() == nil {
+		begun := time.Now()
 		from, err := w.relist(ctx)
 		if err == nil {
-			retry = firstRetry
 			err = w.follow(ctx, from)
+			if time.Since(begun) > lastRetry {
+				retry = firstRetry
+			}
 		}
 		if ctx.Err() != nil {
 			return

@@ -1,0 +1,51 @@
+package kwok
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// TestWatcherBacksOff: an API server that answers lists but no watch is asked for a list after 20, 40, … 640 ms and then
+// each second: in ten seconds, 1 + 6 + 8 times. A watch that holds for a minute is followed by a list 20 ms later.
+func TestWatcherBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		holds, listed := time.Duration(0), []time.Duration{}
+		begun := time.Now()
+		w := &watcher{
+			kind: kindPod, view: newView(),
+			list: func(context.Context) (runtime.Object, error) {
+				listed = append(listed, time.Since(begun))
+				return &corev1.PodList{}, nil
+			},
+			watch: func(context.Context, string) (watch.Interface, error) {
+				time.Sleep(holds)
+				return nil, errors.New("no watch")
+			},
+		}
+		done := make(chan struct{})
+		go func() {
+			w.run(ctx)
+			close(done)
+		}()
+		time.Sleep(10 * time.Second)
+		if len(listed) != 15 {
+			t.Errorf("listed %d times in ten seconds, at %v, want 15", len(listed), listed)
+		}
+		holds = time.Minute
+		time.Sleep(5 * time.Minute)
+		last := listed[len(listed)-2:]
+		if got := last[1] - last[0]; got != time.Minute+firstRetry {
+			t.Errorf("listed %v after the list before a watch of a minute, want %v", got, time.Minute+firstRetry)
+		}
+		cancel()
+		<-done
+	})
+}
