@@ -69,7 +69,7 @@ func Replay(ctx context.Context, client kubernetes.Interface, path string, o Rep
 	if err != nil {
 		return Report{}, err
 	}
-	p := &player{ReplayOptions: o, client: client, trace: whole, reader: r, made: map[string]bool{}, updated: map[int32]int32{}, begin: time.Now(), swept: time.Now()}
+	p := &player{ReplayOptions: o, client: client, trace: whole, reader: r, made: map[string]bool{}, created: map[podKey]bool{}, updated: map[int32]int32{}, begin: time.Now(), swept: time.Now()}
 	err = errors.Join(p.play(ctx), r.Close())
 	p.report.Seconds = time.Since(p.begin).Seconds()
 	return p.report, err
@@ -83,6 +83,7 @@ type player struct {
 	reader  *clustertrace.Reader
 	report  Report
 	made    map[string]bool // existing namespaces and priority classes
+	created map[podKey]bool // pods
 	updated map[int32]int32 // by pod: its template since its last update
 	begin   time.Time
 	swept   time.Time
@@ -225,8 +226,23 @@ func (p *player) create(ctx context.Context, e *clustertrace.Event) error {
 			return err
 		}
 	}
-	_, err = p.client.CoreV1().Pods(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
+	pods, key := p.client.CoreV1().Pods(o.Namespace), podKey{o.Namespace, o.Name}
+	_, err = pods.Create(ctx, o, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) && p.Scheduler != "" && p.created[key] {
+		// A pod of a StatefulSet replaces an earlier one, which runs late in the replay or waits for sweep.
+		if err := p.remove(ctx, key); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		_, err = pods.Create(ctx, o, metav1.CreateOptions{})
+	}
+	p.created[key] = p.created[key] || err == nil
 	return count(&p.report.Pods, err)
+}
+
+// remove deletes a pod at once.
+func (p *player) remove(ctx context.Context, key podKey) error {
+	now := int64(0)
+	return p.client.CoreV1().Pods(key.namespace).Delete(ctx, key.name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }
 
 func (p *player) bind(ctx context.Context, e *clustertrace.Event) error {
@@ -275,8 +291,7 @@ func (p *player) delete(ctx context.Context, e *clustertrace.Event) error {
 		return nil // sweep also deletes it when it finishes in the replay
 	}
 	namespace, name := p.pod(e.Pod)
-	now := int64(0)
-	return count(&p.report.Deleted, p.client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	return count(&p.report.Deleted, p.remove(ctx, podKey{namespace, name}))
 }
 
 // sweep deletes finished pods.

@@ -116,6 +116,32 @@ func TestReplayedForScheduler(t *testing.T) {
 	}
 }
 
+// TestReplayedNames: a pod of a StatefulSet has the name of the one that it replaces. With a scheduler that one is still
+// there, since only its duration in the replay ends it.
+func TestReplayedNames(t *testing.T) {
+	const text = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"node","node":{"name":"n","milli_cpu":4000,"memory_bytes":1073741824,"pods":10}}
+{"k":"template","template":{"namespace":"ns","milli_cpu":500}}
+{"k":"template","template":{"namespace":"ns","milli_cpu":700}}
+{"k":"pod","name":"web-0"}
+{"k":"bind"}
+{"k":"run"}
+{"k":"finish","t":10,"phase":"Succeeded"}
+{"k":"delete","t":10}
+{"k":"pod","t":10,"tpl":1,"name":"web-0"}
+{"k":"end"}
+`
+	client := fake.NewClientset()
+	report, err := Replay(t.Context(), client, envstest.TempFile(t, "names.jsonl", text), ReplayOptions{Speed: 1000, Scheduler: "default-scheduler"})
+	if err != nil || report.Skipped > 0 || report.Pods != 2 {
+		t.Fatalf("%+v, %v, want two pods, nothing skipped", report, err)
+	}
+	pod, err := client.CoreV1().Pods("ns").Get(t.Context(), "web-0", metav1.GetOptions{})
+	if err != nil || pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() != 700 {
+		t.Errorf("web-0 is %+v, %v, want the second one, of 700 millicores", pod, err)
+	}
+}
+
 // TestReplayedGatesAndPorts: with a scheduler, a pod waits for its gates as recorded; host ports restrict its nodes. Without
 // one it has no gates, with which the API server would not let it be bound.
 func TestReplayedGatesAndPorts(t *testing.T) {
