@@ -224,6 +224,9 @@ var daemonTolerations = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
+// networkToleration is one more for pods that use their node's network.
+var networkToleration = corev1.Toleration{Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
+
 // daemonSet adds a pod for each node that its node selector and affinity match and whose taints it
 // tolerates.
 func (e *expander) daemonSet(d *appsv1.DaemonSet) {
@@ -236,6 +239,9 @@ func (e *expander) daemonSet(d *appsv1.DaemonSet) {
 		n := &e.objects.Nodes[i]
 		pod := p.pod(&d.Spec.Template, d.Name+"-"+hash(podDigits, p, i))
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, daemonTolerations...)
+		if pod.Spec.HostNetwork {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, networkToleration)
+		}
 		terms, err := ReadTerms(pod)
 		if err == nil {
 			var why string

@@ -148,6 +148,22 @@ func TestWorkloadsPlaced(t *testing.T) {
 	}
 }
 
+// TestDaemonSetOfHostNetwork: a node whose network is not ready gets the pods of DaemonSets that use the node's network, such
+// as the one that readies it, and no others.
+func TestDaemonSetOfHostNetwork(t *testing.T) {
+	text := "kind: Node\nmetadata: {name: new}\nspec: {taints: [{key: node.kubernetes.io/network-unavailable, effect: NoSchedule}]}\nstatus: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}\n---\n"
+	for name, network := range map[string]string{"cni": "true", "logs": "false"} {
+		text += fmt.Sprintf("kind: DaemonSet\nmetadata: {name: %s}\nspec: {template: {spec: {hostNetwork: %s, containers: [{name: main}]}}}\n---\n", name, network)
+	}
+	r, err := simulate(t, text, profile("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Placements) != 1 || !strings.HasPrefix(r.Placements[0].Pod, "default/cni-") {
+		t.Errorf("placed %v, failed %v, want the pod of cni alone", r.Placements, r.Failed)
+	}
+}
+
 // TestOwnedWorkloads: a dump of a live cluster holds what its workloads have made already.
 func TestOwnedWorkloads(t *testing.T) {
 	owned := func(pod, kind, name, rest string) string {
