@@ -184,7 +184,8 @@ type containerPolicy struct {
 	requestsOnly bool
 }
 
-// policyOf returns the policy of a container: that with its name, or else that of *.
+// policyOf returns the policy of a container: the first with its name, or else the last of *, as upstream's
+// GetContainerResourcePolicy does.
 func policyOf(a *Autoscaler, name string) containerPolicy {
 	p := containerPolicy{cpu: true, memory: true}
 	if a.Spec.ResourcePolicy == nil {
@@ -192,11 +193,12 @@ func policyOf(a *Autoscaler, name string) containerPolicy {
 	}
 	var found *ContainerPolicy
 	for i := range a.Spec.ResourcePolicy.ContainerPolicies {
-		if c := &a.Spec.ResourcePolicy.ContainerPolicies[i]; c.ContainerName == name || c.ContainerName == "*" && found == nil {
+		c := &a.Spec.ResourcePolicy.ContainerPolicies[i]
+		if c.ContainerName == name || c.ContainerName == "*" {
 			found = c
-			if c.ContainerName == name {
-				break
-			}
+		}
+		if c.ContainerName == name {
+			break
 		}
 	}
 	if found == nil {
