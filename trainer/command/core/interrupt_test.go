@@ -106,9 +106,10 @@ func TestInterruptedSeeds(t *testing.T) {
 	if strings.Contains(out, "0.00") || strings.Contains(out, "failed") || !strings.Contains(out, "0 of 3 seeds") || !strings.Contains(out, "no mean return") {
 		t.Errorf("the table, want no mean and no failure:\n%s", out)
 	}
-	if !strings.Contains(message, "seed 1: interrupted at ") || !strings.Contains(message, "seed 3: interrupted before it began") ||
+	ran := regexp.MustCompile(`seed [12]: interrupted at `) // the steps before the interrupt may be those of one alone
+	if !ran.MatchString(message) || !strings.Contains(message, "seed 3: interrupted before it began") ||
 		!strings.Contains(message, "all of them go on with --resume "+args[len(args)-1]) {
-		t.Errorf("%q, want the checkpoint of seed 1, that seed 3 did not begin, and how to resume", message)
+		t.Errorf("%q, want the checkpoint of seed 1 or 2, that seed 3 did not begin, and how to resume", message)
 	}
 	if _, out = interruptedAfter(t, 100, append(args, "--json")...); !strings.Contains(out, `"eval_mean": null`) {
 		t.Errorf("JSON:\n%s\nwant no mean", out)
