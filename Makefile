@@ -234,8 +234,8 @@ lane-go lane-servers:
 # tests that write a plot, or compare with it.
 NO_RACE := image/... compress/... golang.org/x/image/... gonum.org/v1/plot/... ./models/internal/oracle
 
-test-race: ## all packages but commands, which start what other packages test, under the race detector, with -short
-	CGO_ENABLED=1 $(GO) test -race -short $(foreach p,$(NO_RACE),-gcflags=$(p)=-race=false) -vet=off -shuffle=on -timeout 30m $$($(GO) list ./... | grep -v /trainer/command/) # lint has vetted them
+test-race: ## all packages but trainer/command/core and tune, whose trainings other packages test, under the race detector, with -short
+	CGO_ENABLED=1 $(GO) test -race -short $(foreach p,$(NO_RACE),-gcflags=$(p)=-race=false) -vet=off -shuffle=on -timeout 30m $$($(GO) list ./... | grep -v -e /trainer/command/core -e /trainer/command/tune) # lint has vetted them
 
 test-full: ## all packages: published tables and learning gates
 	$(GO) test -vet=off -shuffle=on -timeout 30m ./...
