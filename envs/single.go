@@ -187,24 +187,7 @@ func (e *Env) count(out Outcome) (truncated bool) {
 }
 
 func invalidAction(act space.Space, action []float32) error {
-	if len(action) == 1 {
-		return fmt.Errorf("%w: %v not in %s", ErrInvalidAction, action[0], describe(act))
-	}
-	return fmt.Errorf("%w: %v not in %s", ErrInvalidAction, action, describe(act))
-}
-
-func describe(s space.Space) string {
-	switch s := s.(type) {
-	case space.Discrete:
-		return fmt.Sprintf("Discrete(%d)", s.N)
-	case space.MultiDiscrete:
-		return fmt.Sprintf("MultiDiscrete(%v)", s.NVec)
-	case space.MultiBinary:
-		return fmt.Sprintf("MultiBinary(%d)", s.N)
-	case space.Box:
-		return fmt.Sprintf("Box(%v, %v, %v)", s.Low, s.High, s.Shape)
-	}
-	return fmt.Sprintf("a space of size %d", s.Size())
+	return fmt.Errorf("%w: %s not in %v", ErrInvalidAction, space.ActionText(action), act)
 }
 
 // Observe writes the current observation and action mask, of the sizes of the task's spaces.

@@ -6,6 +6,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/replay"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // Record fills the replay buffer with recorded transitions before the first Act, and returns how
@@ -14,7 +15,7 @@ import (
 // them when the buffer is full. It is an error if they do not fit into the buffer.
 func (l *Learner) Record(t replay.Transitions) (int, error) {
 	n, size, actions := len(l.actions), l.env.Obs.Size(), l.head.Actions
-	if err := t.Check(Algo, size, actions); err != nil {
+	if err := t.Check(Algo, size, space.Discrete{N: actions}); err != nil {
 		return 0, err
 	}
 	if err := t.CheckNext(Algo, actions); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/replay"
@@ -31,54 +30,13 @@ type Data struct {
 // NewData checks transitions for a learner of algo in environments like env.
 func NewData(algo string, t replay.Transitions, env agents.EnvInfo) (*Data, error) {
 	d := &Data{Transitions: t, obs: env.Obs.Size(), act: env.Act.Size(), mask: space.MaskSize(env.Act)}
-	if a, ok := env.Act.(space.Discrete); ok {
-		if err := t.Check(algo, d.obs, a.N); err != nil {
-			return nil, err
-		}
-	} else if err := d.check(algo, env.Act); err != nil {
+	if err := t.Check(algo, d.obs, env.Act); err != nil {
 		return nil, err
 	}
 	if err := agents.CheckRewards(algo, t.Reward, 0); err != nil {
 		return nil, fmt.Errorf("recorded transitions: %w", err)
 	}
 	return d, nil
-}
-
-// check is [replay.Transitions.Check] for actions that are not Discrete. Actions of a Box may exceed its bounds, because
-// environments clip them.
-func (d *Data) check(algo string, act space.Space) error {
-	n := d.Len()
-	if n == 0 || len(d.Obs) != n*d.obs || len(d.NextObs) != n*d.obs || len(d.Action) != n*d.act || len(d.Terminated) != n || len(d.Truncated) != n {
-		return fmt.Errorf("%s: %d recorded transitions with %d numbers in observations, %d in next ones, %d in actions, %d and %d ends; want %d, %d, %d, 1 and 1 for each",
-			algo, n, len(d.Obs), len(d.NextObs), len(d.Action), len(d.Terminated), len(d.Truncated), d.obs, d.obs, d.act)
-	}
-	for _, mask := range [][]bool{d.Mask, d.NextMask} {
-		if mask != nil && len(mask) != n*d.mask {
-			return fmt.Errorf("%s: %d recorded masks for %d transitions, want %d for each", algo, len(mask), n, d.mask)
-		}
-	}
-	finite := func(what string, size int, x []float32) error {
-		if i := slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }); i >= 0 {
-			return fmt.Errorf("%s: recorded transition %d: %s is %v at index %d", algo, i/size, what, x[i], i%size)
-		}
-		return nil
-	}
-	if err := errors.Join(finite("the observation", d.obs, d.Obs), finite("the next observation", d.obs, d.NextObs), finite("the action", d.act, d.Action)); err != nil {
-		return err
-	}
-	if _, ok := act.(space.Box); ok {
-		return nil
-	}
-	for i := range n {
-		a := d.Action[i*d.act : (i+1)*d.act]
-		if !act.Contains(a) {
-			return fmt.Errorf("%s: recorded transition %d: action %v not in %v", algo, i, a, act)
-		}
-		if d.Mask != nil && !space.Masked(act, a, d.Mask[i*d.mask:(i+1)*d.mask]) {
-			return fmt.Errorf("%s: recorded transition %d: action %v is masked out", algo, i, a)
-		}
-	}
-	return nil
 }
 
 // A Batch holds transitions. Arrays have a row for each.

@@ -1,8 +1,11 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/space"
 )
 
 // Transitions are recorded steps in their order, one episode after another. Arrays have a row for
@@ -39,33 +42,48 @@ func CopyMask(dst, masks []bool, k int) {
 	}
 }
 
-// Check returns an error for the first transition that a learner of algo cannot take, given
-// observations of size numbers and actions in Discrete(actions).
-func (t Transitions) Check(algo string, size, actions int) error {
-	n := t.Len()
-	if n == 0 || len(t.Obs) != n*size || len(t.NextObs) != n*size || len(t.Action) != n || len(t.Terminated) != n || len(t.Truncated) != n {
+// Check returns an error for the first transition that a learner of algo cannot take, given observations of size numbers
+// and the space of actions. Actions of a Box may exceed its bounds, because environments clip them.
+func (t Transitions) Check(algo string, size int, act space.Space) error {
+	n, k, mask := t.Len(), act.Size(), space.MaskSize(act)
+	if n == 0 || len(t.Obs) != n*size || len(t.NextObs) != n*size || len(t.Action) != n*k || len(t.Terminated) != n || len(t.Truncated) != n {
 		return fmt.Errorf("%s: %d recorded actions, with %d numbers in observations, %d in next ones, %d rewards, %d and %d ends; want observations of %d numbers and one of the others for each",
-			algo, len(t.Action), len(t.Obs), len(t.NextObs), n, len(t.Terminated), len(t.Truncated), size)
+			algo, len(t.Action)/k, len(t.Obs), len(t.NextObs), n, len(t.Terminated), len(t.Truncated), size)
 	}
-	for _, mask := range [][]bool{t.Mask, t.NextMask} {
-		if mask != nil && len(mask) != n*actions {
-			return fmt.Errorf("%s: %d recorded masks for %d transitions of %d actions", algo, len(mask), n, actions)
-		}
-	}
-	for i, a := range t.Action {
-		if !(a >= 0 && a < float32(actions)) || a != float32(int(a)) {
-			return fmt.Errorf("%s: recorded transition %d: action %v not in Discrete(%d)", algo, i, a, actions)
-		}
-		if t.Mask != nil && !t.Mask[i*actions+int(a)] {
-			return fmt.Errorf("%s: recorded transition %d: action %v is masked out", algo, i, a)
+	for _, masks := range [][]bool{t.Mask, t.NextMask} {
+		if masks != nil && len(masks) != n*mask {
+			return fmt.Errorf("%s: %d recorded masks for %d transitions, want %d for each", algo, len(masks), n, mask)
 		}
 	}
-	for _, obs := range [][]float32{t.Obs, t.NextObs} {
-		for i, x := range obs {
-			if x-x != 0 {
-				return fmt.Errorf("%s: recorded transition %d: the observation is %v at index %d", algo, i/size, x, i%size)
-			}
+	if _, ok := act.(space.Box); ok {
+		if err := finite(algo, "the action", t.Action, k); err != nil {
+			return err
 		}
+	} else if err := t.checkActions(algo, act, mask); err != nil {
+		return err
+	}
+	return errors.Join(finite(algo, "the observation", t.Obs, size), finite(algo, "the next observation", t.NextObs, size))
+}
+
+// checkActions rejects actions that are not in the space, or that their masks of the given size do not permit.
+func (t Transitions) checkActions(algo string, act space.Space, mask int) error {
+	k := act.Size()
+	for i := range t.Len() {
+		a := t.Action[i*k : (i+1)*k]
+		if !act.Contains(a) {
+			return fmt.Errorf("%s: recorded transition %d: action %s not in %v", algo, i, space.ActionText(a), act)
+		}
+		if t.Mask != nil && !space.Masked(act, a, t.Mask[i*mask:(i+1)*mask]) {
+			return fmt.Errorf("%s: recorded transition %d: action %s is masked out", algo, i, space.ActionText(a))
+		}
+	}
+	return nil
+}
+
+// finite rejects NaN and infinite numbers in rows of the given size.
+func finite(algo, what string, x []float32, size int) error {
+	if i := slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }); i >= 0 {
+		return fmt.Errorf("%s: recorded transition %d: %s is %v at index %d", algo, i/size, what, x[i], i%size)
 	}
 	return nil
 }

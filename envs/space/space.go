@@ -115,6 +115,14 @@ func MaskSize(act Space) int {
 	return 0
 }
 
+// ActionText returns an action for messages: a number, or several in brackets.
+func ActionText(action []float32) string {
+	if len(action) == 1 {
+		return fmt.Sprint(action[0])
+	}
+	return fmt.Sprint(action)
+}
+
 // Masked reports whether mask, of length MaskSize(act) or nil, permits action, which must be
 // in act. A nil or empty mask permits everything.
 func Masked(act Space, action []float32, mask []bool) bool {
@@ -212,6 +220,9 @@ func (b Box) Sample(rng *rand.Rand, _ []bool, dst []float32) {
 	}
 }
 
+// String implements [fmt.Stringer].
+func (b Box) String() string { return fmt.Sprintf("Box(%v, %v, %v)", b.Low, b.High, b.Shape) }
+
 // Describe implements [Space].
 func (b Box) Describe() Description {
 	return Description{Kind: "box", Shape: b.Shape, DType: "float32", Low: b.Low, High: b.High}
@@ -230,6 +241,9 @@ func (d Discrete) Contains(v []float32) bool { return len(v) == 1 && isIndex(v[0
 func (d Discrete) Sample(rng *rand.Rand, mask []bool, dst []float32) {
 	dst[0] = float32(sampleIndex(rng, d.N, mask))
 }
+
+// String implements [fmt.Stringer].
+func (d Discrete) String() string { return fmt.Sprintf("Discrete(%d)", d.N) }
 
 // Describe implements [Space].
 func (d Discrete) Describe() Description {
@@ -268,6 +282,9 @@ func (m MultiDiscrete) Sample(rng *rand.Rand, mask []bool, dst []float32) {
 	}
 }
 
+// String implements [fmt.Stringer].
+func (m MultiDiscrete) String() string { return fmt.Sprintf("MultiDiscrete(%v)", m.NVec) }
+
 // Describe implements [Space].
 func (m MultiDiscrete) Describe() Description {
 	return Description{Kind: "multi_discrete", Shape: []int{len(m.NVec)}, DType: "int64", N: m.NVec}
@@ -302,6 +319,9 @@ func (m MultiBinary) Sample(rng *rand.Rand, mask []bool, dst []float32) {
 		dst[i] = float32(sampleIndex(rng, 2, part))
 	}
 }
+
+// String implements [fmt.Stringer].
+func (m MultiBinary) String() string { return fmt.Sprintf("MultiBinary(%d)", m.N) }
 
 // Describe implements [Space].
 func (m MultiBinary) Describe() Description {
