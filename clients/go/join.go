@@ -168,8 +168,7 @@ func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i i
 
 // counted returns an error of part i. If it is the server's, which counts environments from 0, it then names a row of j.
 func (j *Joined) counted(i int, err error) error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.countFrom(j.first[i])
 	}
 	return err

@@ -74,8 +74,11 @@ func ReadTransitions(path string) (t replay.Transitions, meta TransitionsMeta, e
 		return t, meta, fmt.Errorf("%s has format %d of transitions, want %d", path, meta.Format, transitionsFormat)
 	}
 	f := models.File{Tensors: sf.Tensors}
-	for name, to := range map[string]*[]float32{"observations": &t.Obs, "next_observations": &t.NextObs, "actions": &t.Action} {
-		if *to, err = tensor[float32](f, name); err != nil {
+	for _, part := range []struct {
+		name string
+		to   *[]float32
+	}{{"observations", &t.Obs}, {"next_observations", &t.NextObs}, {"actions", &t.Action}} {
+		if *part.to, err = tensor[float32](f, part.name); err != nil {
 			return t, meta, fmt.Errorf("%s: %w", path, err)
 		}
 	}
