@@ -110,9 +110,13 @@ func (w *world) victims(p, n int32, pods []int32, budgets []allowance) *eviction
 func (w *world) fitsWithout(p, n int32, evicted []int32) bool {
 	t, node := w.template(p), w.nodes[n] // a copy, to subtract pods from
 	node.other, node.ports = nil, nil
-	other, ports := map[string]int64{}, maps.Clone(w.nodes[n].ports)
+	other := map[string]int64{}
+	var ports map[string]int // nil: p needs none
 	for name := range t.Other {
 		other[name] = w.nodes[n].other[name]
+	}
+	if len(t.HostPorts) > 0 {
+		ports = maps.Clone(w.nodes[n].ports)
 	}
 	free := slices.Clone(w.state.NodeDevices(node.index))
 	for _, v := range evicted {
@@ -123,8 +127,10 @@ func (w *world) fitsWithout(p, n int32, evicted []int32) bool {
 		for name := range other {
 			other[name] -= of.Other[name]
 		}
-		for _, port := range of.HostPorts {
-			ports[port]--
+		if ports != nil {
+			for _, port := range of.HostPorts {
+				ports[port]--
+			}
 		}
 		for d := range free {
 			if w.pods[v].devices>>d&1 != 0 {

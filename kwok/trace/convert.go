@@ -95,7 +95,7 @@ func (n names) template(p *corev1.Pod) (*clustertrace.Template, error) {
 		}
 		for _, port := range c.Ports {
 			if port.HostPort > 0 {
-				t.HostPorts = append(t.HostPorts, fmt.Sprintf("%s/%s:%d", port.Protocol, port.HostIP, port.HostPort))
+				t.HostPorts = append(t.HostPorts, clustertrace.HostPort{Protocol: string(port.Protocol), Address: port.HostIP, Port: uint16(port.HostPort)}.String())
 			}
 		}
 	}

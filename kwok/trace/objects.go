@@ -192,16 +192,12 @@ func containers(t *clustertrace.Template) []corev1.Container {
 	return all
 }
 
-// hostPorts returns the host ports of a template; a recording has them as protocol/address:port.
+// hostPorts returns the host ports of a template, but none of another program's recording that it cannot read.
 func hostPorts(t *clustertrace.Template) (all []corev1.ContainerPort) {
 	for _, text := range t.HostPorts {
-		protocol, rest, _ := strings.Cut(text, "/")
-		colon := max(0, strings.LastIndexByte(rest, ':'))
-		number, err := strconv.ParseUint(strings.TrimPrefix(rest[colon:], ":"), 10, 16)
-		if err != nil {
-			continue // of another program's recording
+		if p, err := clustertrace.ParseHostPort(text); err == nil {
+			all = append(all, corev1.ContainerPort{HostPort: int32(p.Port), ContainerPort: int32(p.Port), Protocol: corev1.Protocol(p.Protocol), HostIP: p.Address})
 		}
-		all = append(all, corev1.ContainerPort{HostPort: int32(number), ContainerPort: int32(number), Protocol: corev1.Protocol(protocol), HostIP: rest[:colon]})
 	}
 	return all
 }

@@ -129,7 +129,7 @@ type Template struct {
 	PodAffinity     json.RawMessage `json:"pod_affinity,omitempty"`
 	PodAntiAffinity json.RawMessage `json:"pod_anti_affinity,omitempty"`
 	Spread          json.RawMessage `json:"topology_spread,omitempty"`
-	HostPorts       []string        `json:"host_ports,omitempty"` // as protocol/address:port
+	HostPorts       []string        `json:"host_ports,omitempty"` // as [HostPort.String] writes them
 	Gates           []string        `json:"scheduling_gates,omitempty"`
 }
 
