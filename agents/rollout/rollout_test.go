@@ -270,3 +270,12 @@ func BenchmarkGAE(b *testing.B) {
 		})
 	}
 }
+
+// TestEstimateAllocates: nothing but the function that the workers share, whatever the size.
+func TestEstimateAllocates(t *testing.T) {
+	r := random(rand.New(rand.NewPCG(5, 6)), 32, 200)
+	buffer := r.buffer(make([]float32, 32*200), make([]float32, 32*200))
+	if n := testing.AllocsPerRun(10, func() { buffer.Estimate(nil, 0.99, 0.95) }); n > 1 {
+		t.Errorf("%v allocs/op, want at most 1", n)
+	}
+}
