@@ -13,6 +13,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/imitation"
 	"github.com/kubernasium/kubernasium/agents/search"
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/space"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
@@ -143,6 +144,14 @@ func (c *Config) imitationSeed(round int) uint64 {
 	return imitateSeed + c.Seed + uint64(round)*roundSeeds
 }
 
+// likeness says how well a learner imitates. Actions of a Box are hardly ever equal.
+func likeness(act space.Space, m agents.Metrics) string {
+	if _, ok := act.(space.Box); ok {
+		return fmt.Sprintf("negative log-likelihood of its actions %.2f", m["imitation/neglogp"])
+	}
+	return fmt.Sprintf("the same action in %.1f %% of them", 100*m["imitation/accuracy"])
+}
+
 // imitateRound lets the learner imitate the teacher of a round, from 0.
 func (r *Run) imitateRound(ctx context.Context, v *envs.Vec, round int) error {
 	teacher, release, err := r.teacher(ctx, v, round)
@@ -166,7 +175,8 @@ func (r *Run) imitateRound(ctx context.Context, v *envs.Vec, round int) error {
 		return fmt.Errorf("imitate %s: %w", r.Imitate.Baseline, err)
 	}
 	if !r.Quiet {
-		fmt.Fprintf(r.out, "imitated %s for %d steps: the same action in %.1f %% of them\n", r.Imitate.Baseline, r.Imitate.Steps, 100*m["imitation/accuracy"])
+		_, act := v.Spaces()
+		fmt.Fprintf(r.out, "imitated %s for %d steps: %s\n", r.Imitate.Baseline, r.Imitate.Steps, likeness(act, m))
 	}
 	if round+1 < r.Imitate.Rounds {
 		return nil // the log has one row at 0 timesteps

@@ -104,3 +104,17 @@ func TestImitateRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestImitateTells: of actions of a Box the report gives the likelihood, since hardly any are equal.
+func TestImitateTells(t *testing.T) {
+	for env, tc := range map[string]struct{ baseline, want string }{
+		"k8s/GangForecast-v0": {"true_sizes", "imitated true_sizes for 300 steps: negative log-likelihood of its actions "},
+		"k8s/GangWindow-v0":   {"static_2", "imitated static_2 for 300 steps: the same action in "},
+	} {
+		_, out, err := execute(t, t.Context(), "train", "--algo", "a2c", "--env", env, "--env-kwargs", "steps:30", "-f", t.TempDir(), "-n", "16", "--eval-freq", "0",
+			"--eval-episodes", "1", "--imitate", tc.baseline, "--imitate-steps", "300", "--params", "n_envs:2", "--params", "net_arch:[16]")
+		if err != nil || !strings.Contains(out, tc.want) {
+			t.Errorf("%s: %v, no %q in\n%s", env, err, tc.want, out)
+		}
+	}
+}
