@@ -211,7 +211,7 @@ func TestRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := agentstest.Recorded(env.Obs, space.NewBox(0, 1, 3), 4, 1)
-	if _, err := l.Record(r); err == nil || !strings.Contains(err.Error(), "12 in actions") {
+	if _, err := l.Record(r); err == nil || !strings.Contains(err.Error(), "12 numbers in actions") {
 		t.Errorf("Record of actions of another size: %v", err)
 	}
 }

@@ -92,7 +92,7 @@ func TestRecordRefuses(t *testing.T) {
 		change func(*replay.Transitions)
 		want   string
 	}{
-		"none":       {func(r *replay.Transitions) { *r = replay.Transitions{} }, "0 recorded actions"},
+		"none":       {func(r *replay.Transitions) { *r = replay.Transitions{} }, "have 0 rewards"},
 		"lengths":    {func(r *replay.Transitions) { r.Reward = r.Reward[1:] }, "6 rewards"},
 		"masks":      {func(r *replay.Transitions) { r.Mask = make([]bool, 3) }, "3 recorded masks"},
 		"action":     {func(r *replay.Transitions) { r.Action[2] = 2 }, "transition 2: action 2 not in Discrete(2)"},

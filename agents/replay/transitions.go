@@ -47,8 +47,8 @@ func CopyMask(dst, masks []bool, k int) {
 func (t Transitions) Check(algo string, size int, act space.Space) error {
 	n, k, mask := t.Len(), act.Size(), space.MaskSize(act)
 	if n == 0 || len(t.Obs) != n*size || len(t.NextObs) != n*size || len(t.Action) != n*k || len(t.Terminated) != n || len(t.Truncated) != n {
-		return fmt.Errorf("%s: %d recorded actions, with %d numbers in observations, %d in next ones, %d rewards, %d and %d ends; want observations of %d numbers and one of the others for each",
-			algo, len(t.Action)/k, len(t.Obs), len(t.NextObs), n, len(t.Terminated), len(t.Truncated), size)
+		return fmt.Errorf("%s: recorded transitions have %d rewards, %d numbers in actions, %d in observations, %d in next ones, %d and %d ends; want at least one, with %d numbers in its action, %d in each observation and one of the others",
+			algo, n, len(t.Action), len(t.Obs), len(t.NextObs), len(t.Terminated), len(t.Truncated), k, size)
 	}
 	for _, masks := range [][]bool{t.Mask, t.NextMask} {
 		if masks != nil && len(masks) != n*mask {
