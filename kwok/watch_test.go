@@ -3,6 +3,7 @@ package kwok
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,16 +18,23 @@ import (
 func TestWatcherBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		holds, listed := time.Duration(0), []time.Duration{}
+		var mu sync.Mutex
+		var holds time.Duration // of a watch
+		var listed []time.Duration
 		begun := time.Now()
 		w := &watcher{
 			kind: kindPod, view: newView(),
 			list: func(context.Context) (runtime.Object, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				listed = append(listed, time.Since(begun))
 				return &corev1.PodList{}, nil
 			},
 			watch: func(context.Context, string) (watch.Interface, error) {
-				time.Sleep(holds)
+				mu.Lock()
+				d := holds
+				mu.Unlock()
+				time.Sleep(d)
 				return nil, errors.New("no watch")
 			},
 		}
@@ -36,12 +44,16 @@ func TestWatcherBacksOff(t *testing.T) {
 			close(done)
 		}()
 		time.Sleep(10 * time.Second)
+		mu.Lock()
 		if len(listed) != 15 {
 			t.Errorf("listed %d times in ten seconds, at %v, want 15", len(listed), listed)
 		}
 		holds = time.Minute
+		mu.Unlock()
 		time.Sleep(5 * time.Minute)
+		mu.Lock()
 		last := listed[len(listed)-2:]
+		mu.Unlock()
 		if got := last[1] - last[0]; got != time.Minute+firstRetry {
 			t.Errorf("listed %v after the list before a watch of a minute, want %v", got, time.Minute+firstRetry)
 		}
