@@ -92,7 +92,7 @@ func play(t *testing.T, id string) (r released, ok bool) {
 		t.Errorf("%s: %v", id, err)
 		return r, false
 	}
-	r.ObservationSpace, r.ActionSpace = fmt.Sprint(obs), fmt.Sprint(act)
+	r.ObservationSpace, r.ActionSpace = written(obs), written(act)
 	if spec.Nondeterministic {
 		return r, true
 	}
@@ -129,6 +129,23 @@ func play(t *testing.T, id string) (r released, ok bool) {
 		}
 	}
 	return r, true
+}
+
+// written returns a space as testdata/released.json has it: the fields of its type, without names.
+func written(s space.Space) string {
+	switch s := s.(type) {
+	case space.Box:
+		return fmt.Sprintf("{%v %v %v}", s.Low, s.High, s.Shape)
+	case space.Discrete:
+		return fmt.Sprintf("{%d}", s.N)
+	case space.Dict:
+		var fields []string
+		for _, f := range s.Fields {
+			fields = append(fields, fmt.Sprintf("{%s %s}", f.Key, written(f.Space)))
+		}
+		return fmt.Sprintf("{%v}", fields)
+	}
+	return fmt.Sprintf("%T %v", s, s)
 }
 
 // spacesOf returns the spaces with default options.
