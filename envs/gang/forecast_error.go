@@ -50,7 +50,7 @@ func ForecastErrors(o Options, generated int, seed uint64) ([]series.ForecastErr
 				return nil, err
 			}
 			one.Name = fmt.Sprintf("generated, %d steps a day", one.Day)
-			sums.Add(&one, true)
+			sums.Add(&one, one.Train, len(one.Values))
 		}
 		results := sums.Results()
 		slices.SortStableFunc(results, func(a, b series.ForecastError) int { return strings.Compare(b.Series, a.Series) })
@@ -65,8 +65,12 @@ func ForecastErrors(o Options, generated int, seed uint64) ([]series.ForecastErr
 		if err := one.ReadForecasts(filepath.Join(o.Data, "forecasts", name+"_forecasts.csv")); err != nil {
 			return nil, err
 		}
+		first, end := s.part(one)
+		if max(first, one.Forecaster.History())+series.ForecastColumns > end {
+			return nil, fmt.Errorf("%w: the %s part of series %s has no step at which to forecast %d steps", envs.ErrInvalidOption, o.Split, name, series.ForecastColumns)
+		}
 		one.Name = name
-		sums.Add(one, o.Split == SplitHeldOut)
+		sums.Add(one, first, end)
 	}
 	return sums.Results(), nil
 }

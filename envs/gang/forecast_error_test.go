@@ -2,6 +2,7 @@ package gang_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -133,6 +134,40 @@ func TestForecastErrorsOfTheTrainingPart(t *testing.T) {
 	}
 }
 
+// TestForecastErrorsOfParts: hourly series whose training part is of size 50 and 10 in turn for 60 rows, and of size 30
+// for the 30 of validation, its last third. Forecasts of 20 steps in them are made at rows 60 to 70. There the last
+// value is wrong at row 60 only, by 20; in the rows of fit by 40 at every step. What was a day ago needs 25 rows before.
+func TestForecastErrorsOfParts(t *testing.T) {
+	data := handData(t)
+	text := strings.Builder{}
+	text.WriteString("timestamp,value\n")
+	for i := range 90 + series.HeldOutRows {
+		value := 50 - 40*(i%2)
+		if i >= 60 {
+			value = 30
+		}
+		fmt.Fprintf(&text, "2026-%02d-%02d %02d:00:00,%d\n", 1+i/24/28, 1+i/24%28, i%24, value)
+	}
+	write(t, filepath.Join(data, "series", "y.csv"), text.String())
+	for _, tc := range []struct {
+		split string
+		steps int     // with a forecast
+		rmse  float64 // of the last value, one step ahead
+	}{
+		{gang.SplitTrain, 46, math.Sqrt((35*40*40 + 20*20) / 46.)},
+		{gang.SplitFit, 16, 40},
+		{gang.SplitValidation, 11, math.Sqrt(20 * 20 / 11.)},
+		{gang.SplitHeldOut, 1000, 0},
+	} {
+		e := forecastErrors(t, func(o *gang.Options) {
+			o.Data, o.Series, o.Split, o.Steps = data, []string{"y"}, tc.split, 10
+		}, 0, 0)[[2]string{"y", series.Persistence}]
+		if e.Steps != tc.steps || math.Abs(e.RMSE[0]-tc.rmse) > 1e-12 {
+			t.Errorf("split %s: RMSE %v over %d steps, want %v over %d", tc.split, e.RMSE[0], e.Steps, tc.rmse, tc.steps)
+		}
+	}
+}
+
 // TestForecastErrorsOfGeneratedSeries: equal seeds give equal series, of each of the three laws some.
 // The law with a week repeats it but for disturbances that are a twenty-fifth of its height.
 func TestForecastErrorsOfGeneratedSeries(t *testing.T) {
@@ -179,6 +214,11 @@ func TestForecastErrorsRefuses(t *testing.T) {
 	}
 	if _, err := gang.ForecastErrors(gang.DefaultOptions(), 0, 0); !errors.Is(err, envs.ErrInvalidOption) {
 		t.Errorf("no series: %v, want ErrInvalidOption", err)
+	}
+	short := gang.DefaultOptions() // of 30 rows of training, 11 are of validation: a step and the ten that it predicts
+	short.Data, short.Steps, short.Split = gangtest.HandData(t, 1, 30), 1, gang.SplitFit
+	if _, err := gang.ForecastErrors(short, 0, 0); !errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), "the fit part of series x has no step at which to forecast 20 steps") {
+		t.Errorf("a part of 19 rows: %v, want ErrInvalidOption", err)
 	}
 	broken := gang.DefaultOptions()
 	broken.Data, broken.Steps = handData(t), 3

@@ -157,18 +157,25 @@ func (s *source) loadOne(name string) (series.Scaled, error) {
 // there.
 func (s *source) span() int { return s.opts.Steps + s.opts.columns() }
 
+// part returns the rows of the split, first … end-1.
+func (s *source) part(one *series.Scaled) (first, end int) {
+	validation := max(s.span(), one.Train/3) // a third of the training's rows, or more if an episode needs more
+	switch s.opts.Split {
+	case SplitValidation:
+		return max(1, one.Train-validation), one.Train
+	case SplitFit:
+		return 1, one.Train - validation
+	case SplitHeldOut:
+		return one.Train, len(one.Values)
+	}
+	return 1, one.Train // forecasts need a value before them
+}
+
 // starts returns the range of rows at which an episode may begin. Its predictions must be of existing rows; forecasts
 // of a file must be made at rows that the file has.
 func (s *source) starts(one *series.Scaled) (first, n int) {
-	first, end := max(one.Forecaster.History(), 1), one.Train
-	switch s.opts.Split {
-	case SplitValidation: // a third of the training's rows, or more if an episode needs more
-		first = max(first, end-max(s.span(), end/3))
-	case SplitFit:
-		end -= max(s.span(), end/3)
-	case SplitHeldOut:
-		first, end = max(first, one.Train), len(one.Values)
-	}
+	first, end := s.part(one)
+	first = max(first, one.Forecaster.History())
 	if one.Forecaster.Kind == series.FromFile {
 		end = min(end, one.Train+one.File.Len()+s.opts.columns()-1)
 	}

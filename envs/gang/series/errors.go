@@ -62,9 +62,10 @@ func (e *Errors) Results() []ForecastError {
 	return results
 }
 
-// Add adds the forecast errors of a series, in the held-out part or the training part, to those of the same series name
-// and forecaster.
-func (e *Errors) Add(s *Scaled, heldOut bool) {
+// Add adds the errors of the forecasts of rows first … end-1 of a series to those of the same series name and
+// forecaster. Rows from the held-out part on include the forecasts of the series' file. Forecasters that look back too
+// far for these rows are left out.
+func (e *Errors) Add(s *Scaled, first, end int) {
 	type named struct {
 		name string
 		Forecaster
@@ -73,23 +74,27 @@ func (e *Errors) Add(s *Scaled, heldOut bool) {
 		{Seasonal, s.Forecaster},
 		{Persistence, Forecaster{Kind: Persistence}},
 	}
-	if weekly := FitPredictor(s.Values[:s.Train], s.Day, true); 14*s.Day == s.Train { // otherwise it equals seasonal
-		candidates = append(candidates, named{Weekly, Forecaster{Kind: Weekly, Predictor: weekly}})
+	file := first >= s.Train && s.File != nil
+	if file {
+		end = min(end, s.Train+s.File.Len()+ForecastColumns-1)
 	}
-	first, end := 1, s.Train
-	if heldOut {
-		first, end = s.Train, len(s.Values)
-		if s.File != nil {
-			candidates = append(candidates, named{FromFile, Forecaster{Kind: FromFile}})
-			end = min(end, s.Train+s.File.Len()+ForecastColumns-1)
+	offer := func(name string, f Forecaster) {
+		if max(first, f.History())+ForecastColumns <= end {
+			candidates = append(candidates, named{name, f})
 		}
+	}
+	if weekly := FitPredictor(s.Values[:s.Train], s.Day, true); 14*s.Day == s.Train { // otherwise it equals seasonal
+		offer(Weekly, Forecaster{Kind: Weekly, Predictor: weekly})
+	}
+	if file {
+		offer(FromFile, Forecaster{Kind: FromFile})
 	}
 	for _, c := range []struct {
 		name   string
 		period int
 	}{{PreviousDay, s.Day}, {PreviousWeek, 7 * s.Day}} {
 		if c.period > 0 && 2*c.period <= s.Train {
-			candidates = append(candidates, named{c.name, Forecaster{Kind: Seasonal, Predictor: Predictor{Period: c.period}}})
+			offer(c.name, Forecaster{Kind: Seasonal, Predictor: Predictor{Period: c.period}})
 		}
 	}
 	for _, c := range candidates { // all are compared at the same steps

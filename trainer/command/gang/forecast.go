@@ -37,8 +37,9 @@ func newGangForecast() *cobra.Command {
 
 Planners of ` + gangEnv + ` see forecasts of the series that give its tasks their sizes. With the
 option data it takes the series of that folder, with their own forecasts where the folder has some,
-and else series as episodes generate them. Forecasts are made at every step of the held-out part, or
-by split:train of the training part, on which all is fitted. One step ahead is the present superstep.
+and else series as episodes generate them. Forecasts are made at every step of the held-out part, or by
+split:train of the training part, on which all is fitted; split:fit and split:validation are the two parts
+of that. One step ahead is the present superstep.
 The table has root mean squares in workload sizes; --csv and --json have every step ahead, with mean
 absolute errors, biases, and root mean squares in units of the series.
 
@@ -76,7 +77,7 @@ of the fitted part.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment: data, series, split, size_low, size_high (repeat)")
+	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment: data, series, split, steps, size_low, size_high (repeat)")
 	f.IntVar(&c.draws, "draws", 60, "number of generated series, if there are no data")
 	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the first generated series, or of an LSTM's training")
 	f.StringVar(&c.csv, "csv", "", "CSV file with a row for each series, forecaster and step ahead")
