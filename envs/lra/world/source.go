@@ -2,6 +2,8 @@ package world
 
 import (
 	"context"
+	"errors"
+
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/files"
 	"github.com/kubernasium/kubernasium/envs/lra/interference"
@@ -82,6 +84,9 @@ func (s *Source) setDues() error {
 		p.Models = append(p.Models, k.Score)
 	}
 	b, err := p.Bound(context.Background())
+	if p.Check() != nil || errors.Is(err, planner.ErrInfeasible) {
+		return invalid("reward gap needs nodes that hold the mean mix, %d containers of each application: %w", p.Batch[0], err)
+	}
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -395,6 +396,34 @@ func TestGapReward(t *testing.T) {
 	})
 	if want := gap / 20.4 / 60; math.Abs(sum-want) > 1e-5 {
 		t.Errorf("return %v, want %v", sum, want)
+	}
+}
+
+// TestGapRewardNeedsTheMeanMix: the linear bound of the mean mix exists only if the nodes hold that.
+func TestGapRewardNeedsTheMeanMix(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(o *world.Options)
+		want   string // empty if it exists
+	}{
+		{"seven containers in four slots", func(o *world.Options) { o.Nodes, o.Classes = 1, []string{"1:4:1"} }, "1 containers of each application"},
+		{"seven containers in seven slots", func(o *world.Options) { o.Nodes, o.Classes = 1, []string{"1:7:1"} }, ""},
+		// A seventh of the 80 slots in use is 11 containers, of which ten nodes take one each.
+		{"one more than nodes of each application", func(o *world.Options) { o.Nodes, o.Load, o.Spread = 10, 1, 1 }, "11 containers of each application"},
+		{"one for each node", func(o *world.Options) { o.Nodes, o.Load, o.Spread = 10, 0.88, 1 }, ""}, // ⌊70.4/7⌋ = 10
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := world.DefaultOptions()
+			o.Arrivals, o.Reward = world.ArrivalsOnline, world.RewardGap
+			tc.change(&o)
+			_, err := world.NewSource(o)
+			if tc.want == "" && err != nil {
+				t.Errorf("%v, want no error", err)
+			}
+			if tc.want != "" && (!errors.Is(err, envs.ErrInvalidOption) || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%v, want an invalid option with %q", err, tc.want)
+			}
+		})
 	}
 }
 
