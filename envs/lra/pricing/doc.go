@@ -25,8 +25,8 @@
 //	10–16  base duals only: half of 1 and what the dual of each
 //	       application exceeds the mean value by                        0    1
 //
-// With online arrivals 0–6 are the running containers over all slots, 7 is all of them, 8 the share
-// of vacant nodes, 9 the value of the cluster over twice its slots.
+// With online arrivals 0–6 are the running containers over all slots, 7 is all of them, 8 the share of vacant nodes, 9
+// the value of the cluster over twice its slots, clipped. That value is by score_table; all else is by table.
 //
 // # Reward
 //
