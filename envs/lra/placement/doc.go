@@ -38,9 +38,9 @@
 // Objectives: throughput; slo, the share of containers with at least slo_threshold; vacant, throughput less beta for
 // each node in use over all nodes. With online arrivals the reward is the objective over the time until the next
 // arrival, divided by the mean number of running containers and the mean length of an episode. The reward gap also
-// subtracts the value of the running containers and of the nodes at the duals of the linear bound of the mean mix. A
-// policy does not influence which containers run, so this changes all policies alike and reduces the variance. Rewards
-// are by score_table, observations and planners by table.
+// subtracts the value of the running containers and of the nodes at the duals of the linear bound of the mean mix.
+// Without spread and restrict, all policies that choose permitted nodes have the same containers running, so this
+// changes them alike and reduces the variance. Rewards are by score_table, observations and planners by table.
 //
 // # Start
 //

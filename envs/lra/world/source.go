@@ -74,7 +74,8 @@ func NewSource(opts Options) (*Source, error) {
 }
 
 // setDues sets the value of the containers of each state, and of the share of the node, at the duals of the linear
-// bound of the mean mix of containers. No state has a higher value than its dues.
+// bound of the mean mix of containers. No state within that mix has a higher value than its dues. Others can have one if
+// the mix has less than a node's slots of an application.
 func (s *Source) setDues() error {
 	p := &planner.Problem{Class: s.Class}
 	for a := range p.Batch {
