@@ -83,8 +83,8 @@ func (o *Options) complete() error {
 	if err := envs.CheckOptions(o,
 		envs.Between("start_cpu_m", o.StartCPU, 1, o.TotalCPU),
 		envs.Between("increment_cpu_m", o.IncrementCPU, 1, o.TotalCPU),
-		envs.Between("size_high", o.SizeHigh, math.Nextafter(o.SizeLow, 1e9), 1e9),
-		envs.Between("duration_high", o.DurationHigh, math.Nextafter(o.DurationLow, 1e6), 1e6),
+		envs.Between("size_high", o.SizeHigh, above(o.SizeLow), 1e9),
+		envs.Between("duration_high", o.DurationHigh, above(o.DurationLow), 1e6),
 	); err != nil {
 		return err
 	}
@@ -102,6 +102,9 @@ func (o *Options) complete() error {
 	}
 	return nil
 }
+
+// above returns the least number above x.
+func above(x float64) float64 { return math.Nextafter(x, math.Inf(1)) }
 
 // modelConfig returns how to divide the cores. The assumptions of EXPPO's static configuration keep their proportion:
 // sizes in the middle of their range, and at most a third of the cores for a task.

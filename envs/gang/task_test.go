@@ -62,7 +62,9 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"total_cpu_m": 100_000, "increment_cpu_m": 1}, "total_cpu_m is 100000, want start_cpu_m, 1000, for each of the profile's 8 tasks and a multiple of increment_cpu_m, 1, more, at most 65533 times it"},
 		{map[string]any{"noise": 1.0, "profile": envstest.TempFile(t, "p.csv", gangtest.WithSizeZero())}, "noise, straggler_prob, scale_error and exponent_error are by the laws of the profile's tasks, and the points of a determine none"},
 		{map[string]any{"size_high": 10.0}, "size_high is 10, want"},
+		{map[string]any{"size_low": 1e9, "size_high": 1e9}, "size_high is 1e+09, want"}, // observations divide by their difference
 		{map[string]any{"duration_low": 100.0, "duration_high": 50.0}, "duration_high is 50"},
+		{map[string]any{"duration_low": 1e6, "duration_high": 1e6}, "duration_high is 1e+06, want"},
 	} {
 		envstest.CheckInvalid(t, spec(t).ID, tc.opts, tc.want)
 	}
