@@ -47,6 +47,30 @@ func TestKeepAndRestart(t *testing.T) {
 	}
 }
 
+// TestRestartsInARow: in steps of one action each, an action that restarts evicts the pod once. Repeated, it leaves the new
+// pod without a CPU limit, as README.md says of element 6; zeros restore the limit in place.
+func TestRestartsInARow(t *testing.T) {
+	task := sharedTask(t, func(o *SharedOptions) {
+		o.Workload, o.Faults, o.Neighbours, o.Encoding = "constant", 0, 0, EncodingNodeAware
+	})
+	ctx, c := context.Background(), sim.New()
+	if err := task.Begin(ctx, c, rand.New(pcg.New(1))); err != nil {
+		t.Fatal(err)
+	}
+	for i, tc := range []struct {
+		restart   float32
+		evictions int
+		limited   bool
+	}{{1, 1, false}, {1, 0, false}, {1, 0, false}, {0.5, 0, true}, {1, 1, false}} {
+		if _, err := task.Apply(ctx, c, []float32{0, 0, 0, 0, 0, 0, tc.restart}); err != nil {
+			t.Fatal(err)
+		}
+		if got, limited := task.dynamics.Last.Evictions, task.dynamics.Pods[0].Limits.MilliCPU > 0; got != tc.evictions || limited != tc.limited {
+			t.Errorf("step %d: %d evictions, a CPU limit: %v; want %d, %v", i, got, limited, tc.evictions, tc.limited)
+		}
+	}
+}
+
 // TestAwareObservation: a pod of constant usage requests that, so that all amounts over its request are 1 and their
 // elements 0; the limits are 1.2 and 1.5 times the peak. The jumps of a workload of two levels are those of its series.
 func TestAwareObservation(t *testing.T) {

@@ -39,7 +39,7 @@ func (s *Scales) EncodeSeparate(r *pods.Recommendation, limits cluster.Resources
 }
 
 // Correct returns base with target and bounds times 2^x, and guards plus y, for the two elements x and y of each
-// resource. Zeros change nothing.
+// resource. Zeros change nothing, except that a guard of base below leastGuard leaves no limit.
 func Correct(base *pods.Recommendation, action []float32) pods.Recommendation {
 	r := *base
 	cpu, mem := math.Pow(correctionBase, float64(action[elemCPU])), math.Pow(correctionBase, float64(action[elemMemory]))

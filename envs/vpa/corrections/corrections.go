@@ -76,7 +76,7 @@ func (b *Base) Decode(action []float32, k int, p *pods.Pod) pods.Recommendation 
 	r := actions.Scaled(&b.Latest, action)
 	switch {
 	case k == 0 && actions.Restarts(action):
-		r.Limits.MilliCPU = 0 // the updater has to evict a pod to remove a limit; the next step restores it
+		r.Limits.MilliCPU = 0 // the updater has to evict a pod to remove a limit; a later step restores it
 	case p.Scheduled && actions.Keeps(&r, p.Requests, p.Limits, action):
 		r = pods.Constant(p.Requests)
 		r.Limits, r.SetLimits = p.Limits, true
