@@ -64,7 +64,8 @@
 //
 // With edges:rack, "edges" of shape (E, 2) are source and target of a directed edge from each
 // node to each other in its rack, and "edge_mask" of shape (E,) is 1 throughout. When an episode
-// has terminated there is no pod: the elements that depend on one are 0.
+// has terminated there is no pod: the elements that depend on one are 0, except 9 and 10 of "nodes", which are 1 where the
+// node or its rack runs replicas of the last pod's deployment.
 //
 // For a pod that requests no CPU or no memory, observations and baselines count 100 milliCPU or 200 MiB, as
 // kube-scheduler's scores do; rewards and info count the requests.

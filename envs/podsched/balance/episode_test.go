@@ -67,6 +67,12 @@ func TestHandWorkedEpisode(t *testing.T) {
 		t.Errorf("after three pods: terminated %v, truncated %v; want true, false", b.Terminated[0], b.Truncated[0])
 	}
 	checkStep(t, b.Reward[0], b.FinalInfo, -1.5625, 15.625, 25, 6.25, 0.5)
+	// No pod is left. Node 0 runs one of web and db, the last deployment; node 1 one of web.
+	last := []float32{.75, .375, .75, .375, 2. / 110, 0, 0, 1, 1, 1, 1, .75, 1, 0, 1, 1,
+		.25, .25, .25, .25, 1. / 110, 0, 0, 1, 1, 0, 0, .25, 1, 0, 0, 0, 0, 0, 0, 0, .5, .3125, 3. / 220}
+	if diff := cmp.Diff(last, b.FinalObs, approx); diff != "" {
+		t.Errorf("last observation (-want +got):\n%s", diff)
+	}
 	if got := b.EpisodeReturn[0]; math.Abs(got+2.8125) > 1e-9 {
 		t.Errorf("return %v, want -2.8125", got)
 	}

@@ -23,7 +23,7 @@ func (t *Task) numEdges() int {
 }
 
 // Observe implements [envs.Task]. At the end of an episode there is no pod: its elements are 0, and everything is
-// permitted.
+// permitted. The replicas of nodes and racks are those of the last pod's deployment, as 0 or 1.
 func (t *Task) Observe(s *cluster.State, obs []float32, mask []bool) {
 	ended := t.pod == noPod
 	p := *t.spec
