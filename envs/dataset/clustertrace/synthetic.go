@@ -16,9 +16,11 @@ import (
 // Services request 60 % of Load: deployments of 1 + Geom(1/8) replicas, which are bound at the beginning, one in ten of
 // them to a zone. The other pods are jobs of 1 + Geom(1/4) equal pods each. Jobs arrive as a Poisson process whose rate
 // follows a sine: it is lowest at the beginning and three times as high after half of Span. Durations of their pods are
-// lognormal with σ = 1.2 and a mean by which the jobs request the remaining 40 % on average. Jobs with GPUs request the
-// part Load of the GPUs. A twentieth of the pods replace others, in rollouts of whole services, and one service in
-// fifty is resized in place. Each node is cordoned once in ten Spans on average, for a twentieth of one.
+// lognormal with σ = 1.2 and a mean by which the jobs request the remaining 40 % on average. Jobs with GPUs request about
+// the part Load of the GPUs, or less if half of the jobs do not suffice for that. If all nodes have GPUs, so do all jobs,
+// which then request that part, and there are no services. A twentieth of the pods replace others, in rollouts of whole
+// services, and one service in fifty is resized in place. Each node is cordoned once in ten Spans on average, for a
+// twentieth of one.
 //
 // A pod is bound to the node with the most free CPU among twenty random ones that it fits, or else to the next node
 // that it fits. A pod that fits no node stays pending and is retried every ten seconds, after those that have waited
@@ -62,7 +64,7 @@ var (
 	serviceSize = []int64{250, 500, 500, 1000, 1000, 2000, 4000}
 	jobSize     = []int64{500, 1000, 2000, 4000, 8000}
 	gibPerCore  = []int64{1, 2, 4, 4, 8}
-	// gpuSize draws GPUs and thousandths of each; its mean is 1.1 GPUs.
+	// gpuSize draws GPUs and thousandths of each; its mean is 1.05 GPUs, and meanGPUs rounds that.
 	gpuSize    = [][2]int32{{1, 250}, {1, 500}, {1, 500}, {1, 1000}, {1, 1000}, {1, 1000}, {2, 1000}, {2, 1000}, {1, 250}, {2, 1000}}
 	meanGPUs   = 1.1
 	meanJobCPU = 3100.0 // of jobSize
@@ -225,7 +227,10 @@ func (g *generator) addServices() {
 
 // drawJobs plans the arrivals of jobs.
 func (g *generator) drawJobs() {
-	rest := g.law.Pods - g.pods - int(rolloutShare*float64(g.law.Pods))
+	rest := g.law.Pods - g.pods
+	if len(g.services) > 0 {
+		rest -= int(rolloutShare * float64(g.law.Pods))
+	}
 	if rest < 1 {
 		return
 	}
@@ -233,6 +238,9 @@ func (g *generator) drawJobs() {
 	mean := (1 - serviceShare) * g.law.Load * max(g.capacity, 1) * span / (float64(rest) * meanJobCPU)
 	mean = min(mean, span/4)
 	withGPUs := min(0.5, g.law.Load*g.gpus*span/(float64(rest)*mean*meanGPUs))
+	if g.capacity == 0 { // no node takes a job without GPUs
+		mean, withGPUs = min(g.law.Load*g.gpus*span/(float64(rest)*meanGPUs), span/4), 1
+	}
 	median := mean / math.Exp(sigma*sigma/2)
 	for i, left := 0, rest; left > 0; i++ {
 		spec := &Template{Namespace: "jobs", Owner: fmt.Sprintf("Job/job-%d", i), MilliCPU: pick(g.rng, jobSize)}

@@ -130,6 +130,38 @@ func TestSynthesize(t *testing.T) {
 	}
 }
 
+// TestSynthesizeOnlyGPUs: where every node has GPUs, all pods want some, and request about the load of them: sums of the
+// requests of bound pods over their times.
+func TestSynthesizeOnlyGPUs(t *testing.T) {
+	law := clustertrace.Synthetic{Nodes: 12, Pods: 3000, Span: 24 * time.Hour, Load: 0.6, GPUNodes: 1}
+	path := filepath.Join(t.TempDir(), "day.jsonl")
+	synthesize(t, path, law)
+	trace, err := clustertrace.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(trace.Pods); n != law.Pods {
+		t.Errorf("%d pods, want %d", n, law.Pods)
+	}
+	used, unbound := 0.0, 0
+	for i := range trace.Pods {
+		p := &trace.Pods[i]
+		spec := trace.Templates[p.Template]
+		if spec.GPUs == 0 {
+			t.Fatalf("pod %s wants no GPU", p.Name)
+		}
+		if p.Bound == clustertrace.Never {
+			unbound++
+			continue
+		}
+		used += float64(spec.GPUs*spec.MilliGPU) / 1000 * float64(min(p.Freed(), law.Span)-p.Bound)
+	}
+	// As in TestSynthesize, jobs that outlast the span take some of the load away.
+	if load := used / (12 * 8 * float64(law.Span)); load < 0.45 || load > 0.65 || unbound > 30 {
+		t.Errorf("load %.2f of the GPUs and %d pods never bound, want about %.2f and hardly any", load, unbound, law.Load)
+	}
+}
+
 // day is a day of a large cluster.
 var day = clustertrace.Synthetic{Nodes: 1000, Pods: 100_000, Span: 24 * time.Hour, Load: 0.6, GPUNodes: 0.2}
 
