@@ -87,3 +87,27 @@ func TestSharedLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestRecommendedLimitsInLimitRange: README.md, section Options. Of a LimitRange with the default 2000 m, the greatest
+// amount 8000 m and the greatest ratio 2, only 8000 m bounds recommended limits.
+func TestRecommendedLimitsInLimitRange(t *testing.T) {
+	task := sharedTask(t, func(o *SharedOptions) {
+		o.Workload, o.Faults, o.Neighbours, o.NodeCPU, o.NodeMemory = "constant", 0, 0, 64000, 65536
+		o.RangeCPU, o.RangeMaxCPU, o.RangeRatio = 2000, 8000, 2
+	})
+	ctx, c := context.Background(), sim.New()
+	if err := task.Begin(ctx, c, rand.New(pcg.New(1))); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ recommended, want int64 }{{7000, 7000}, {9000, 8000}, {0, 0}} {
+		r := pods.Constant(amounts(1000, 16))
+		r.Limits, r.SetLimits = amounts(tc.recommended, 32), true
+		task.Recommend(r)
+		if _, err := task.Apply(ctx, c, make([]float32, actions.SeparateSize)); err != nil {
+			t.Fatal(err)
+		}
+		if p := &task.dynamics.Pods[0]; p.Requests.MilliCPU != 1000 || p.Limits.MilliCPU != tc.want {
+			t.Errorf("a recommended limit of %d m: the pod requests %d m with a limit of %d m, want 1000 and %d", tc.recommended, p.Requests.MilliCPU, p.Limits.MilliCPU, tc.want)
+		}
+	}
+}
