@@ -30,10 +30,11 @@ const forever = time.Duration(math.MaxInt64)
 // without what placements could save: the nodes of each GPU model are one node, and pods that are not bound to models take
 // nothing and never wait. As in the environment, pods wait in the order of arrival, and a pod that fits starts. A pod takes
 // the devices of best fit from the permitted model with the most free devices. Pods that no end of another one can help are
-// given up.
+// given up. The first arrivals, as many as placed, run when the episode begins: they take their part, and do not count.
 //
 // It is an oracle and no strict bound: in another order pods may wait less, and placements decide which pod fits first.
-func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals []Arrival) float64 {
+func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals []Arrival, placed int) float64 {
+	counts := func(pod int32) bool { return int(pod) >= placed }
 	pools, every := newPools(inventory)
 	var queue []int32
 	var running []pooledPod
@@ -48,6 +49,7 @@ func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals
 			at = min(at, running[i].until)
 		}
 		if at == forever {
+			queue = slices.DeleteFunc(queue, func(pod int32) bool { return !counts(pod) })
 			pods -= len(queue)
 			break
 		}
@@ -63,7 +65,9 @@ func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals
 			if !inventory.CouldFitSome(c) {
 				continue // it fails in the environment, too
 			}
-			pods++
+			if counts(int32(next)) {
+				pods++
+			}
 			if c.GPUs > 0 && c.ModelSet&every != every {
 				queue = append(queue, int32(next))
 			}
@@ -81,7 +85,9 @@ func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals
 				until = at + a.Duration
 			}
 			running = append(running, pooledPod{until, c, p, devices})
-			waited += at - a.At
+			if counts(pod) {
+				waited += at - a.At
+			}
 			return true
 		})
 	}

@@ -42,7 +42,7 @@ func TestPooledWait(t *testing.T) {
 		{Class: part, Duration: 50 * s}, {Class: part, Duration: 100 * s}, {Class: part, Duration: 100 * s},
 		{Class: free, Duration: 1000 * s}, {Class: three, Duration: 10 * s}, {Class: cores, Duration: 10 * s},
 		{Class: two, At: 10 * s, Duration: 100 * s}, {Class: one, At: 60 * s, Duration: 10 * s}, {Class: one, At: 65 * s, Duration: 10 * s},
-	})
+	}, 0)
 	if want := (40. + 5) / 7; math.Abs(wait-want) > 1e-9 {
 		t.Errorf("pods wait %v s, want %v", wait, want)
 	}
@@ -50,8 +50,13 @@ func TestPooledWait(t *testing.T) {
 	wait = gpuworkload.PooledWait(&cluster, cat, []gpuworkload.Arrival{
 		{Class: one}, {Class: two, Duration: 10 * s}, {Class: two, Duration: 10 * s},
 		{Class: one, At: 5 * s, Duration: 10 * s}, {Class: two, At: 6 * s, Duration: 10 * s},
-	})
+	}, 0)
 	if want := 4. / 4; math.Abs(wait-want) > 1e-9 {
 		t.Errorf("beside a pod without an end others wait %v s, want %v", wait, want)
+	}
+	// A pod that runs for 20 s when the episode begins makes the only one that comes wait from 5 to 20 s.
+	wait = gpuworkload.PooledWait(&cluster, cat, []gpuworkload.Arrival{{Class: one, Duration: 20 * s}, {Class: one, At: 5 * s, Duration: 10 * s}}, 1)
+	if want := 15.; math.Abs(wait-want) > 1e-9 {
+		t.Errorf("beside a pod that ran before the pod waits %v s, want %v", wait, want)
 	}
 }

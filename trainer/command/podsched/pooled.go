@@ -89,7 +89,7 @@ func (r *pooledResult) run(cmd *cobra.Command, given map[string]any) error {
 			return err
 		}
 		s := task.RolloutState()
-		waits[i] = gpuworkload.PooledWait(s.Inventory, s.Catalogue, s.Instance.Arrivals)
+		waits[i] = gpuworkload.PooledWait(s.Inventory, s.Catalogue, s.Instance.Arrivals, len(s.Instance.Running))
 	}
 	r.WaitingS = stat.Mean(waits, nil)
 	return nil

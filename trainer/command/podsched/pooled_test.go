@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
 	"github.com/kubernasium/kubernasium/trainer/play"
 )
@@ -29,5 +30,38 @@ func TestPooled(t *testing.T) {
 		if _, _, err := execute(t, t.Context(), append([]string{"podsched", "pooled"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want one with %q", args, err, want)
 		}
+	}
+}
+
+// recordingOf writes a recording of a node with a T4 and one with an A100, on which come the pods of further lines. Template 0 wants
+// the T4, template 1 half of any GPU, and template 2 two GPUs.
+func recordingOf(t *testing.T, lines string) string {
+	t.Helper()
+	return envstest.TempFile(t, "recording.jsonl", `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"node","node":{"name":"a","milli_cpu":8000,"memory_bytes":8589934592,"pods":110,"gpus":1,"milli_gpu":1000,"gpu_model":"T4"}}
+{"k":"node","node":{"name":"b","milli_cpu":8000,"memory_bytes":8589934592,"pods":110,"gpus":1,"milli_gpu":1000,"gpu_model":"A100"}}
+{"k":"template","template":{"milli_cpu":100,"gpus":1,"milli_gpu":1000,"gpu_models":["T4"]}}
+{"k":"template","template":{"milli_cpu":100,"gpus":1,"milli_gpu":500}}
+{"k":"template","template":{"milli_cpu":100,"gpus":2,"milli_gpu":1000}}
+`+lines+`{"k":"end","t":1000}
+`)
+}
+
+// TestPooledBesideRunning: the last of five pods is held out. It comes after 10 s and waits until the first one, which runs on
+// the only T4, ends after 20 s. Only its wait counts, as in the environment.
+func TestPooledBesideRunning(t *testing.T) {
+	path := recordingOf(t, `{"k":"pod","name":"p0"}
+{"k":"bind","gpus":[0]}
+{"k":"pod","tpl":1,"name":"p1"}
+{"k":"pod","tpl":1,"name":"p2"}
+{"k":"pod","tpl":1,"name":"p3"}
+{"k":"pod","t":10000,"name":"p4"}
+{"k":"finish","t":10000,"phase":"Succeeded"}
+{"k":"bind","p":4,"gpus":[0]}
+{"k":"finish","t":10000,"p":4,"phase":"Succeeded"}
+`)
+	got := clitest.Decode[pooledResult](t, mustExecute(t, "podsched", "pooled", "--json", "--env-kwargs", "trace:"+path, "--episodes", "1"))
+	if got.WaitingS != 10 {
+		t.Errorf("pods wait %v s, want 10", got.WaitingS)
 	}
 }
