@@ -152,7 +152,7 @@ func (c *Config) episode(ctx context.Context, v *envs.Vec, g *Gains, nodes *mode
 	if err != nil {
 		return nil, err
 	}
-	if err := g.Begin(); err != nil {
+	if err := g.Begin(); err != nil || g.Over() {
 		return nil, err
 	}
 	for {

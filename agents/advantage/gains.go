@@ -64,6 +64,9 @@ func (g *Gains) Begin() (err error) {
 	return err
 }
 
+// Over reports whether no pod is to be placed: the episode began without a decision, or has ended.
+func (g *Gains) Over() bool { return g.t.RolloutState().Current < 0 }
+
 // Arrived returns the GPUs requested so far, over those of the nodes.
 func (g *Gains) Arrived() float64 {
 	s := g.t.RolloutState()

@@ -93,9 +93,9 @@ type RolloutState struct {
 	Inventory *gpushare.Inventory
 	Instance  *gpuworkload.Instance
 	Catalogue *gpushare.Catalogue
-	Class     *gpushare.Class // of the current pod
+	Class     *gpushare.Class // of the current pod; nil without one
 	Requested int64           // thousandths of a GPU requested so far
-	Current   int32           // pod to place
+	Current   int32           // pod to place; -1 if the episode began without a decision, or has ended
 
 	Now       time.Duration // this and what follows are of timed dynamics
 	Next, Pos int           // next of the instance's arrivals; index of Current in Queue
@@ -105,7 +105,11 @@ type RolloutState struct {
 
 // RolloutState returns the current state for rollouts.
 func (t *Task) RolloutState() RolloutState {
-	return RolloutState{&t.inventory, &t.in, t.src.Catalogue, t.class(t.current), t.arrived, t.current, t.now, t.next, t.pos, t.queue, t.running}
+	var class *gpushare.Class
+	if t.current >= 0 {
+		class = t.class(t.current)
+	}
+	return RolloutState{&t.inventory, &t.in, t.src.Catalogue, class, t.arrived, t.current, t.now, t.next, t.pos, t.queue, t.running}
 }
 
 // class returns the class of a pod.

@@ -1,6 +1,7 @@
 package podsched
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,5 +64,26 @@ func TestPooledBesideRunning(t *testing.T) {
 	got := clitest.Decode[pooledResult](t, mustExecute(t, "podsched", "pooled", "--json", "--env-kwargs", "trace:"+path, "--episodes", "1"))
 	if got.WaitingS != 10 {
 		t.Errorf("pods wait %v s, want 10", got.WaitingS)
+	}
+}
+
+// TestNoDecision: of five pods the last one is held out, and wants two GPUs of a node that has one. Its episodes begin without a decision.
+func TestNoDecision(t *testing.T) {
+	path := recordingOf(t, `{"k":"pod","tpl":1,"name":"p0"}
+{"k":"pod","tpl":1,"name":"p1"}
+{"k":"pod","tpl":1,"name":"p2"}
+{"k":"pod","tpl":1,"name":"p3"}
+{"k":"pod","t":1000,"tpl":2,"name":"p4"}
+`)
+	got := clitest.Decode[pooledResult](t, mustExecute(t, "podsched", "pooled", "--json", "--env-kwargs", "trace:"+path, "--episodes", "2"))
+	if got.WaitingS != 0 {
+		t.Errorf("no pod is placed, and pods wait %v s", got.WaitingS)
+	}
+	args := []string{"podsched", "advantage", "--out", filepath.Join(t.TempDir(), "model.safetensors"), "--env-kwargs", "trace:" + path, "--env-kwargs", "split:heldout", "--episodes", "2"}
+	for _, dynamics := range []string{"time_free", "timed"} {
+		_, _, err := execute(t, t.Context(), append(args, "--env-kwargs", "dynamics:"+dynamics)...)
+		if err == nil || !strings.Contains(err.Error(), "no decision to learn from") {
+			t.Errorf("dynamics %s: error %v, want that there is no decision to learn from", dynamics, err)
+		}
 	}
 }
