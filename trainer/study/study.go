@@ -98,7 +98,7 @@ func Open(path, name string, spec any, params []map[string]any, lease time.Durat
 		case s.spec == nil:
 			return nil, fmt.Errorf("%w: %s is no study of this program", ErrOther, path)
 		case !bytes.Equal(s.spec, text):
-			return nil, fmt.Errorf("%w: %s was begun with %s, not %s", ErrOther, path, s.spec, text)
+			return nil, fmt.Errorf("%w: %s was begun with %s; give the same, or name another file", ErrOther, path, difference(s.spec, text))
 		}
 		return nil, nil
 	})

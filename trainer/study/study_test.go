@@ -133,11 +133,39 @@ func TestCutLine(t *testing.T) {
 	claimed(t, opened(t, path, time.Hour), 1)
 }
 
-// TestOther: another specification does not join.
+// TestOther: another specification does not join, and the error names the fields that differ, but no long values.
 func TestOther(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "j")
-	opened(t, path, time.Hour)
-	if _, err := Open(path, "s", map[string]int{"n": 4}, nil, time.Hour); !errors.Is(err, ErrOther) {
-		t.Errorf("Open: %v, want %v", err, ErrOther)
+	type params struct {
+		Gamma float64 `json:"gamma"`
+		Clip  string  `json:"clip,omitempty"`
+	}
+	type spec struct {
+		Algo   string `json:"algo"`
+		N      int    `json:"n_trials"`
+		Space  string `json:"search_space"`
+		Params params `json:"params"`
+	}
+	first := spec{"ppo", 4, strings.Repeat("a", 1000), params{0.9, ""}}
+	for _, tc := range []struct {
+		name  string
+		given any
+		want  string
+	}{
+		{"a number", spec{"ppo", 5, first.Space, first.Params}, "n_trials 4, not 5"},
+		{"several, one nested and one left out", spec{"a2c", 4, first.Space, params{0.9, "0.2"}}, `algo "ppo", not "a2c"; params.clip none, not "0.2"`},
+		{"a long one", spec{"ppo", 4, strings.Repeat("b", 1000), first.Params}, "another search_space"},
+		{"no object", 5, "another specification"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "j")
+			if _, err := Open(path, "s", first, nil, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(path, "s", tc.given, nil, time.Hour)
+			want := "study: the file holds another study: " + path + " was begun with " + tc.want + "; give the same, or name another file"
+			if !errors.Is(err, ErrOther) || err.Error() != want {
+				t.Errorf("Open: %v, want %s", err, want)
+			}
+		})
 	}
 }

@@ -109,6 +109,22 @@ func TestSharedSeedsKilled(t *testing.T) {
 	}
 }
 
+func TestSharedSeedsRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "seeds.journal")
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--study shares the trainings of --seeds: give both"},
+		{[]string{"--seeds", "1..2", "--lease", "0s"}, "--lease 0s, want above 0"},
+	} {
+		args := append([]string{"train", "--algo", "a2c", "--env", "classic/CartPole-v1", "--study", file}, tc.args...)
+		if _, _, err := execute(t, t.Context(), args...); err == nil || err.Error() != tc.want {
+			t.Errorf("trainer %s: %v, want %s", strings.Join(args, " "), err, tc.want)
+		}
+	}
+}
+
 // content reads a file.
 func content(t *testing.T, path string) []byte {
 	t.Helper()

@@ -135,8 +135,14 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 			if c.Threshold != nil && c.EvalFreq <= 0 {
 				return errors.New("--reward-threshold is tested at evaluations, and --eval-freq 0 makes none")
 			}
-			if c.Shared.File != "" && (seeds == "" || c.Resume != "" || c.Shared.Lease <= 0) {
-				return fmt.Errorf("--study shares the trainings of --seeds, and goes without --resume; --lease %v, want above 0", c.Shared.Lease)
+			switch {
+			case c.Shared.File == "":
+			case seeds == "":
+				return errors.New("--study shares the trainings of --seeds: give both")
+			case c.Resume != "":
+				return errors.New("--study goes without --resume: the same command resumes what its journal has")
+			case c.Shared.Lease <= 0:
+				return fmt.Errorf("--lease %v, want above 0", c.Shared.Lease)
 			}
 			c.Command = cli.CommandLine(cmd)
 			several := seeds != "" || begun != nil
