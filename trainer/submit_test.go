@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -285,6 +286,25 @@ func TestSubmitDryRun(t *testing.T) {
 		if strings.Contains(out, not) {
 			t.Errorf("%q is in\n%s", not, out)
 		}
+	}
+}
+
+// TestSubmitDryRunJSON: with --json the manifests are one document, a list of Kubernetes.
+func TestSubmitDryRunJSON(t *testing.T) {
+	out := mustExecute(t, "train", "--env", "k8s/GangWindow-v0", "--submit", workloadFile(t, "kind: job"), "--dry-run", "--json")
+	var list struct {
+		APIVersion, Kind string
+		Items            []struct{ Kind string }
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	var kinds []string
+	for _, item := range list.Items {
+		kinds = append(kinds, item.Kind)
+	}
+	if want := []string{"Job", "Secret", "PersistentVolumeClaim"}; list.APIVersion != "v1" || list.Kind != "List" || !slices.Equal(kinds, want) {
+		t.Errorf("%s %s of %v, want v1 List of %v", list.APIVersion, list.Kind, kinds, want)
 	}
 }
 

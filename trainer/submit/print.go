@@ -35,19 +35,20 @@ func (m *Manifests) objects() (all []any) {
 	return all
 }
 
-// WriteYAML writes the manifests for kubectl. It generates a token for the Secret.
+// List returns the manifests as one object for kubectl, a List. It generates a token for the Secret.
+func (m *Manifests) List() (map[string]any, error) {
+	items, err := m.printed()
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, err
+}
+
+// WriteYAML writes the manifests for kubectl, a document for each. It generates a token for the Secret.
 func (m *Manifests) WriteYAML(w io.Writer) error {
-	for i, o := range m.objects() {
-		if o == any(m.Token) {
-			t := m.Token.DeepCopy()
-			t.StringData = map[string]string{tokenKey: rand.Text()}
-			o = t
-		}
-		u, err := object(o)
-		if err != nil {
-			return err
-		}
-		text, err := yaml.Marshal(u.Object)
+	items, err := m.printed()
+	if err != nil {
+		return err
+	}
+	for i, o := range items {
+		text, err := yaml.Marshal(o)
 		if err != nil {
 			return err
 		}
@@ -59,4 +60,21 @@ func (m *Manifests) WriteYAML(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// printed returns the contents of all objects, with a new token in the Secret.
+func (m *Manifests) printed() (items []map[string]any, err error) {
+	for _, o := range m.objects() {
+		if o == any(m.Token) {
+			t := m.Token.DeepCopy()
+			t.StringData = map[string]string{tokenKey: rand.Text()}
+			o = t
+		}
+		u, err := object(o)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, u.Object)
+	}
+	return items, nil
 }

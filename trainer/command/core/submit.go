@@ -96,7 +96,11 @@ func (s *submission) submit(cmd *cobra.Command, c *run.Config, dryRun bool) erro
 			return err
 		}
 		if dryRun {
-			return m.WriteYAML(cmd.OutOrStdout())
+			list, err := m.List()
+			if err != nil {
+				return err
+			}
+			return cli.Print(cmd, list, m.WriteYAML)
 		}
 		return s.local(cmd, c, m)
 	}
