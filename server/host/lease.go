@@ -56,19 +56,19 @@ func (s *Server) keep(c *conn) bool {
 func (s *Server) drop(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held := s.leased[c.sess.ID()] == c
+	held := s.leased[c.sess.ID()] == c && !c.moved
 	if held {
 		delete(s.leased, c.sess.ID())
 	}
 	return held
 }
 
-// take is drop for a client that resumes the session. moved reports that another connection has taken it before.
+// take is drop for a client that resumes the session, but c stays registered until the client's connection replaces it,
+// so that the session exists for others meanwhile. moved reports that another connection has taken it before.
 func (s *Server) take(c *conn) (taken, moved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.leased[c.sess.ID()] == c {
-		delete(s.leased, c.sess.ID())
+	if s.leased[c.sess.ID()] == c && !c.moved {
 		c.moved = true
 		return true, false
 	}
