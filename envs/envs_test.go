@@ -466,13 +466,41 @@ func TestCheckOptions(t *testing.T) {
 	}
 }
 
-// closing counts the calls of Close.
+// closing counts the calls of Close. It panics in the first if it is stuck.
 type closing struct {
 	envs.Task
 	closed *int
+	stuck  bool
 }
 
-func (c closing) Close() error { *c.closed++; return nil }
+func (c closing) Close() error {
+	if *c.closed++; c.stuck && *c.closed == 1 {
+		panic("stuck")
+	}
+	return nil
+}
+
+// TestCloseOfFaultyTask: a task that panics as it is closed ends neither the process nor the closing of the others.
+func TestCloseOfFaultyTask(t *testing.T) {
+	closed := 0
+	identity, err := envcheck.Identity(2).Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &envs.Spec{ID: "test/Stuck-v0", Open: func(map[string]any) (envs.Maker, error) {
+		return func() (envs.Task, error) {
+			task, err := identity()
+			return closing{task, &closed, true}, err
+		}, nil
+	}}
+	v, err := envs.NewVec(spec, 3, envs.VecOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Close(); err == nil || !strings.Contains(err.Error(), "panic: stuck") || closed != 3 {
+		t.Errorf("Close: %v with %d tasks closed, want the panic and 3", err, closed)
+	}
+}
 
 // TestNewVecClosesTasks: where the second environment's cluster cannot be made, both tasks are
 // closed, that one's too.
@@ -485,7 +513,7 @@ func TestNewVecClosesTasks(t *testing.T) {
 	spec := &envs.Spec{ID: "test/Closing-v0", Open: func(map[string]any) (envs.Maker, error) {
 		return func() (envs.Task, error) {
 			task, err := identity()
-			return closing{task, &closed}, err
+			return closing{task, &closed, false}, err
 		}, nil
 	}}
 	_, err = envs.NewVec(spec, 3, envs.VecOptions{NewCluster: func() (cluster.Cluster, error) {

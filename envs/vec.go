@@ -365,7 +365,8 @@ func (v *Vec) renderer(i int) (Renderer, error) {
 	return r, nil
 }
 
-// Close ends the goroutines and closes every environment. Further calls do nothing.
+// Close ends the goroutines and closes every environment. A panic of one becomes an error, as in a step. Further calls
+// do nothing.
 func (v *Vec) Close() error {
 	if v.closed {
 		return nil
@@ -374,7 +375,7 @@ func (v *Vec) Close() error {
 	v.stopShards()
 	var err error
 	for _, e := range v.envs {
-		err = errors.Join(err, e.Close())
+		err = errors.Join(err, v.caught(e.Close))
 	}
 	return err
 }
