@@ -526,3 +526,20 @@ func TestNewVecClosesTasks(t *testing.T) {
 		t.Errorf("%v with %d tasks closed, want %v and 2", err, closed, broken)
 	}
 }
+
+// TestNewVecPanics: if the third environment's cluster panics as it is made, the two before it are closed.
+func TestNewVecPanics(t *testing.T) {
+	made, closed := 0, 0
+	defer func() {
+		if p := recover(); p != "no world" || closed != 2 {
+			t.Errorf("panic %v with %d clusters closed, want no world and 2", p, closed)
+		}
+	}()
+	_, err := envs.NewVec(envcheck.Identity(2), 4, envs.VecOptions{NewCluster: func() (cluster.Cluster, error) {
+		if made++; made == 3 {
+			panic("no world")
+		}
+		return worlds{sim.New(), &closed}, nil
+	}})
+	t.Errorf("NewVec returns %v", err)
+}

@@ -73,8 +73,8 @@ type Coster interface {
 	StepNanos() int // as Spec.StepNanos
 }
 
-// NewVec makes n environments of spec.
-func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
+// NewVec makes n environments of spec. If that fails or panics, it closes those that it has made.
+func NewVec(spec *Spec, n int, opts VecOptions) (_ *Vec, err error) {
 	if n < 1 {
 		return nil, fmt.Errorf("envs: %d environments of %s, want at least 1", n, spec.ID)
 	}
@@ -87,15 +87,21 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 		return nil, fmt.Errorf("make %s: %w", spec.ID, err)
 	}
 	v := &Vec{spec: spec, mode: opts.Autoreset, done: make(chan struct{})}
+	made := false
+	defer func() {
+		if !made {
+			err = errors.Join(err, v.Close())
+		}
+	}()
 	var rows []Env
 	for i := range n {
 		task, err := v.makeTask(maker, i, n, &opts)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("make environment %d of %s: %w", i, spec.ID, err), v.Close())
+			return nil, fmt.Errorf("make environment %d of %s: %w", i, spec.ID, err)
 		}
 		c, err := newCluster()
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("make cluster %d of %s: %w", i, spec.ID, err), closeTask(task), v.Close())
+			return nil, errors.Join(fmt.Errorf("make cluster %d of %s: %w", i, spec.ID, err), closeTask(task))
 		}
 		if i == 0 {
 			rows = make([]Env, n) // together, which vectors of many environments read faster
@@ -115,6 +121,7 @@ func NewVec(spec *Spec, n int, opts VecOptions) (*Vec, error) {
 		v.isolate(maker, newCluster, opts.MaxEpisodeSteps)
 	}
 	v.startShards(opts.Shards)
+	made = true
 	return v, nil
 }
 
