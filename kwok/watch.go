@@ -25,7 +25,7 @@ const (
 
 // A watcher maintains one kind of objects in a view. When a watch ends, it resumes at once from the last
 // version seen: a new API server has a small watch cache at first, and drops slow watchers many times in a
-// burst. If the server rejects the resumption, the watcher lists again.
+// burst. After a short watch without any event it waits. If the server rejects the resumption, the watcher lists again.
 type watcher struct {
 	kind  string
 	list  func(ctx context.Context) (runtime.Object, error)
@@ -88,6 +88,7 @@ func (w *watcher) relist(ctx context.Context) (at string, err error) {
 // follow watches from a version on, by any number of watches, until the server rejects one.
 func (w *watcher) follow(ctx context.Context, from string) error {
 	for {
+		begun, before := time.Now(), from
 		events, err := w.watch(ctx, from)
 		if err != nil {
 			return err
@@ -98,6 +99,11 @@ func (w *watcher) follow(ctx context.Context, from string) error {
 			return err
 		}
 		w.resumed.Add(1)
+		if from == before && time.Since(begun) < firstRetry {
+			if err := poll.Sleep(ctx, firstRetry); err != nil {
+				return err
+			}
+		}
 	}
 }
 

@@ -61,3 +61,27 @@ func TestWatcherBacksOff(t *testing.T) {
 		<-done
 	})
 }
+
+// TestWatcherWaitsAfterEmptyWatches: an API server that ends each watch at once, without an event, is asked for the next
+// one 20 ms later: 50 times in a second.
+func TestWatcherWaitsAfterEmptyWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second-time.Nanosecond)
+		defer cancel()
+		watches := 0
+		w := &watcher{
+			kind: kindPod, view: newView(),
+			list: func(context.Context) (runtime.Object, error) { return &corev1.PodList{}, nil },
+			watch: func(context.Context, string) (watch.Interface, error) {
+				if watches++; watches > 1000 {
+					return nil, errors.New("too many")
+				}
+				return watch.NewEmptyWatch(), nil
+			},
+		}
+		w.run(ctx)
+		if watches != 50 {
+			t.Errorf("watched %d times in a second, want 50", watches)
+		}
+	})
+}
