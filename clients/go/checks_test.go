@@ -30,3 +30,19 @@ func TestPermits(t *testing.T) {
 		}
 	}
 }
+
+// Messages of servers count from the first environment of a part, in all their wordings.
+func TestCountFrom(t *testing.T) {
+	for msg, want := range map[string]string{
+		"environment 1: envs: environment must be reset":                         "environment 5: envs: environment must be reset",
+		"render of environment 1 before its first reset":                         "render of environment 5 before its first reset",
+		"envs: no state: environment 1 has failed; reset and step it":            "envs: no state: environment 5 has failed; reset and step it",
+		"envs: no state: the episode of environment 1 has more than 100 actions": "envs: no state: the episode of environment 5 has more than 100 actions",
+		"a reply of 9 bytes, want at most 8":                                     "a reply of 9 bytes, want at most 8",
+	} {
+		e := &Error{Msg: msg}
+		if e.countFrom(4); e.Msg != want {
+			t.Errorf("%q becomes %q, want %q", msg, e.Msg, want)
+		}
+	}
+}

@@ -48,7 +48,16 @@ func (e *Error) Error() string {
 }
 
 // named finds the environment that a server's message is about.
-var named = regexp.MustCompile(`\benvironment (\d+)(:| before )`)
+var named = regexp.MustCompile(`\benvironment (\d+)(:| before | has )`)
+
+// countedFrom returns an error of environments of which the first is the given row of a vector on several servers. If it
+// is the server's, which counts environments from 0, it then names a row of that vector.
+func countedFrom(first int, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.countFrom(first)
+	}
+	return err
+}
 
 // countFrom counts the environment that the message names from the given row on.
 func (e *Error) countFrom(first int) {

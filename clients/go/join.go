@@ -151,7 +151,7 @@ func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i i
 	}
 	get := func(i int) {
 		if sent[i] {
-			errs[len(j.parts)+i] = j.counted(i, receive(i, j.parts[i]))
+			errs[len(j.parts)+i] = countedFrom(j.first[i], receive(i, j.parts[i]))
 		}
 	}
 	var replies sync.WaitGroup
@@ -164,14 +164,6 @@ func (j *Joined) all(send func(i int, p *VecEnv) (bool, error), receive func(i i
 		return nil, err
 	}
 	return j.batch, nil
-}
-
-// counted returns an error of part i. If it is the server's, which counts environments from 0, it then names a row of j.
-func (j *Joined) counted(i int, err error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		e.countFrom(j.first[i])
-	}
-	return err
 }
 
 // Reset implements [envs.VecEnv].
@@ -223,7 +215,7 @@ func (j *Joined) RenderANSI(i int) (string, error) {
 	}
 	part, row := j.at(i)
 	text, err := j.parts[part].RenderANSI(row)
-	return text, j.counted(part, err)
+	return text, countedFrom(j.first[part], err)
 }
 
 // RenderRGB is [VecEnv.RenderRGB].
@@ -233,7 +225,7 @@ func (j *Joined) RenderRGB(i int) (*image.RGBA, error) {
 	}
 	part, row := j.at(i)
 	img, err := j.parts[part].RenderRGB(row)
-	return img, j.counted(part, err)
+	return img, countedFrom(j.first[part], err)
 }
 
 // Close closes all parts.

@@ -139,6 +139,15 @@ func TestJoinNamesRows(t *testing.T) {
 	if _, err := j.RenderANSI(3); err == nil || !strings.Contains(err.Error(), "environment 3 before") {
 		t.Errorf("row 3 rendered before its reset: %v, want its number", err)
 	}
+	if _, err := j.Reset(ctx, envs.VecResetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Reset(ctx, envs.VecResetOptions{Mask: []bool{3: true, 5: false}, Options: map[string]any{"low": 2.0, "high": 1.0}}); err == nil {
+		t.Fatal("options that are wrong: no error")
+	}
+	if _, err := j.State(ctx); !errors.Is(err, envs.ErrNoState) || !strings.Contains(err.Error(), "environment 3 must be reset") {
+		t.Errorf("the state without row 3: %v, want ErrNoState with its number", err)
+	}
 }
 
 // TestJoinCloses: a joined vector that is closed refuses further calls, and reports its parts' errors.

@@ -31,6 +31,7 @@ func appendState(ctx context.Context, b []byte, parts ...*VecEnv) ([]byte, error
 	for _, v := range parts {
 		b = binary.AppendUvarint(b, uint64(v.layout.N))
 	}
+	first := 0 // row of the part's first environment
 	for _, v := range parts {
 		switch {
 		case v.closed:
@@ -41,7 +42,7 @@ func appendState(ctx context.Context, b []byte, parts ...*VecEnv) ([]byte, error
 		r := &v.rows
 		for i := range v.layout.N {
 			if r.seeded[i] && !r.running[i] && !r.ended[i] {
-				return nil, fmt.Errorf("%w: environment %d must be reset", envs.ErrNoState, i)
+				return nil, fmt.Errorf("%w: environment %d must be reset", envs.ErrNoState, first+i)
 			}
 			b = append(b, bit(r.seeded[i], 0)|bit(r.running[i], 1)|bit(r.ended[i], 2))
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.ret[i]))
@@ -49,8 +50,9 @@ func appendState(ctx context.Context, b []byte, parts ...*VecEnv) ([]byte, error
 		}
 		state, err := v.askState(ctx)
 		if err != nil {
-			return nil, err
+			return nil, countedFrom(first, err)
 		}
+		first += v.layout.N
 		b = append(binary.AppendUvarint(b, uint64(len(state))), state...)
 	}
 	return b, nil
@@ -133,11 +135,13 @@ func loadState(ctx context.Context, data []byte, parts ...*VecEnv) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("%w: %d bytes after the end", envs.ErrBadState, len(rest))
 	}
+	first := 0
 	for k, v := range parts {
 		if err := v.load(ctx, states[k]); err != nil {
-			return err
+			return countedFrom(first, err)
 		}
 		v.rows = rows[k]
+		first += v.layout.N
 	}
 	return nil
 }
