@@ -2,16 +2,26 @@ package session
 
 import (
 	"context"
+	"maps"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/server/wire"
 )
 
+// mostParametric bounds the baselines of a vector that have parameters in their names, of which there are any number.
+const mostParametric = 64
+
 // baseline returns the policies of the named baseline; the first call makes them. A seed restarts
 // the stream of random actions, whose seed is 0 without one.
 func (v *vector) baseline(name string, seed *uint64) (*envs.Policies, error) {
-	if r, ok := v.policies[name]; ok && (seed == nil || name != envs.RandomName) {
+	r, ok := v.policies[name]
+	if ok && (seed == nil || name != envs.RandomName) {
 		return r, nil
+	}
+	if !ok {
+		if err := v.forgetPolicies(); err != nil {
+			return nil, err
+		}
 	}
 	var from uint64
 	if seed != nil {
@@ -26,6 +36,20 @@ func (v *vector) baseline(name string, seed *uint64) (*envs.Policies, error) {
 	}
 	v.policies[name] = r
 	return r, nil
+}
+
+// forgetPolicies makes room for another baseline: it drops the policies that have no memory, if there are many. The error
+// is [wire.TooMuchMemory] if all have one.
+func (v *vector) forgetPolicies() error {
+	most := len(v.vec.Spec().Baselines) + 1 + mostParametric // random is one
+	if len(v.policies) < most {
+		return nil
+	}
+	maps.DeleteFunc(v.policies, func(_ string, p *envs.Policies) bool { return !p.Remembers() })
+	if n := len(v.policies); n >= most {
+		return wire.Errorf(wire.TooMuchMemory, "%d baselines have been asked in this episode, want at most %d; reset the environments", n, most)
+	}
+	return nil
 }
 
 // named returns the policies of the baseline that the field key names.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -95,6 +96,37 @@ func TestLongNameOfBaseline(t *testing.T) {
 		{m{"t": "step", "id": 5, "eid": 1, "policy": name}, m{"t": "step.ok"}},
 		{m{"t": "rollout", "id": 6, "eid": 1, "name": name, "steps": 1}, m{"t": "rollout.ok"}},
 	})
+}
+
+// TestManyParameters: names with parameters are without number, so a vector keeps policies for 64 of them, and for each
+// baseline and random. It drops those that have no memory of a running episode, and refuses more than that.
+func TestManyParameters(t *testing.T) {
+	s := newSession(t, newConfig())
+	play(t, s, []line{
+		hello12,
+		{m{"t": "make", "id": 2, "env": "test/Parametric-v0"}, m{"eid": 1}},
+	})
+	const most = 64 + 2
+	id := 2
+	ask := func(k int) any {
+		id++
+		return handle(t, s, m{"t": "policy", "id": id, "eid": 1, "name": fmt.Sprintf("rule:last=1,first_of_the_parameters=%d", k)})["reason"]
+	}
+	for round := range 3 {
+		id++
+		play(t, s, []line{{m{"t": "reset", "id": id, "eid": 1, "seed": 1}, m{"t": "reset.ok"}}})
+		for k := range most {
+			if got := ask(1000*round + k); got != nil {
+				t.Fatalf("episode %d, baseline %d: %v", round, k, got)
+			}
+		}
+		if got := ask(1000*round + most); got != string(wire.TooMuchMemory) {
+			t.Errorf("episode %d, one more baseline: %v, want %s", round, got, wire.TooMuchMemory)
+		}
+		if got := ask(1000 * round); got != nil {
+			t.Errorf("episode %d, the first baseline again: %v", round, got)
+		}
+	}
 }
 
 var hello12 = line{m{"t": "hello", "id": 1, "ver": []int{1, 2}}, m{"t": "welcome", "id": 1, "ver": []any{1, 2}, "caps": []any{"baseline", "rollout", "snapshot"}}}
