@@ -69,7 +69,12 @@ func TestIdleMemory(t *testing.T) {
 			}
 		}
 	}
-	if held := inUse() - before; held > most*int64(sessions)/of {
+	held := inUse() - before
+	for end := time.Now().Add(patience); held > most*int64(sessions)/of && time.Now().Before(end); held = inUse() - before {
+		time.Sleep(5 * time.Millisecond) // a server frees the memory of a reply after the client has it
+	}
+	runtime.KeepAlive(ping) // before counts its 16 MiB
+	if held > most*int64(sessions)/of {
 		t.Errorf("%d idle sessions hold %d KiB each, want at most %d", sessions, held/int64(sessions)>>10, most/of>>10)
 	} else {
 		t.Logf("%d idle sessions hold %d KiB each", sessions, held/int64(sessions)>>10)
