@@ -7,8 +7,8 @@ import (
 
 // Perturb returns a profile with errors in the terms of the law: it multiplies each task's durations by a random
 // factor, and changes the exponent of the task's shares by a random difference. scale is the standard deviation of the
-// factor's logarithm, exponent that of the difference. laws are those of p's tasks. At the geometric middle of the
-// shares the exponent has no effect.
+// factor's logarithm, exponent that of the difference. laws are those of p's tasks. The exponent applies to a share, or to
+// the task's c_max if that is less, over the geometric middle of the shares, where it has no effect.
 func Perturb(p *Profile, laws []Law, scale, exponent float64, rng *rand.Rand) *Profile {
 	perturbed := &Profile{Tasks: p.Tasks, Sizes: p.Sizes, Shares: p.Shares}
 	middle := math.Sqrt(p.Shares[0] * p.Shares[len(p.Shares)-1])
