@@ -46,6 +46,24 @@ func TestRecordingPlayed(t *testing.T) {
 	}
 }
 
+// TestLongLife: a pod was bound 60 years before the recording and ends after 60 years, which is longer than the clock runs. It comes when
+// the recording begins, and is placed like another one.
+func TestLongLife(t *testing.T) {
+	path := envstest.TempFile(t, "long.jsonl", `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"node","node":{"name":"a","milli_cpu":4000,"memory_bytes":8589934592,"pods":10,"gpus":1,"milli_gpu":1000}}
+{"k":"template","template":{"milli_cpu":1000,"gpus":1,"milli_gpu":500}}
+{"k":"pod","name":"p0"}
+{"k":"bind","ago":1893456000000}
+{"k":"finish","t":1893456000000,"phase":"Succeeded"}
+{"k":"end"}
+`)
+	v := envstest.Open(t, "k8s/PodBalance-v0", 1, envs.VecOptions{Options: map[string]any{"trace": path}, Autoreset: envs.Disabled})
+	envstest.Reset(t, v, 0)
+	if b := envstest.Step(t, v, 0); !b.Terminated[0] || envstest.Column(t, v, b, "placed") != 1 {
+		t.Errorf("terminated %v, placed %v, want an end with one placed", b.Terminated[0], envstest.Column(t, v, b, "placed"))
+	}
+}
+
 // unlikeNodes are two nodes of one size, to which the tests add a difference to b.
 const unlikeNodes = `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
 {"k":"node","node":{"name":"a","milli_cpu":4000,"memory_bytes":8589934592,"pods":10}}

@@ -38,7 +38,7 @@ func (in *Stream) PodOf(i int) Pod {
 		usage = in.drawUsage(rand.New(rand.NewPCG(in.Seed, uint64(i))), requests)
 	}
 	return Pod{
-		Requests: requests, Usage: usage, Extra: Extra(requests), Lifetime: p.Duration, Hint: in.hint(i, p.Duration),
+		Requests: requests, Usage: usage, Extra: Extra(requests), Lifetime: p.Lifetime(), Hint: in.hint(i, p.Duration),
 		Index: p.Group, Replica: p.Replica, Replicas: int32(in.config.Recorded.Groups[p.Group].Pods), Recorded: p,
 	}
 }

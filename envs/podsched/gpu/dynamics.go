@@ -42,7 +42,7 @@ func (t *Task) bind(s *cluster.State, pod, node int32, devices uint64) {
 func (t *Task) run(s *cluster.State, pod, node int32, devices uint64) {
 	t.inventory.Place(t.class(pod), node, devices)
 	t.ops = append(t.ops, cluster.Op{Kind: cluster.Bind, Pod: pod, Node: node, Devices: devices})
-	if d := t.in.Arrivals[pod].Duration; d > 0 {
+	if d := t.in.Arrivals[pod].Duration; d > 0 && s.Now+d <= cluster.MaxTime { // or else the clock ends before
 		t.running.Push(cluster.Departure{At: s.Now + d, Pod: pod, Node: node, Devices: devices})
 	}
 }

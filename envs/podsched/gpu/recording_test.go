@@ -138,6 +138,34 @@ func TestRecordingStuck(t *testing.T) {
 	checkWorld(t, task, v.Env(0).State())
 }
 
+// TestRecordingOutlivesClock: p1 was bound 63 years before it came and ends 63 years after, so that from 10 s on, when p0 frees the only
+// GPU, it runs beyond the end of the clock. The other three of the first five pods never get the GPU and fail; the sixth is held out.
+func TestRecordingOutlivesClock(t *testing.T) {
+	path := write(t, "long.jsonl", `{"format":"kubernasium.cluster-trace","version":1,"start":"2026-03-01T10:00:00Z"}
+{"k":"node","node":{"name":"a","milli_cpu":4000,"memory_bytes":8589934592,"pods":10,"gpus":1,"milli_gpu":1000}}
+{"k":"template","template":{"milli_cpu":100,"gpus":1,"milli_gpu":1000}}
+{"k":"pod","name":"p0"}
+{"k":"bind"}
+{"k":"pod","name":"p1"}
+{"k":"finish","t":10000,"phase":"Succeeded"}
+{"k":"bind","p":1,"ago":2000000000000}
+{"k":"pod","t":1000,"name":"p2"}
+{"k":"pod","name":"p3"}
+{"k":"pod","name":"p4"}
+{"k":"pod","name":"p5"}
+{"k":"finish","t":2000000000000,"p":1,"phase":"Succeeded"}
+{"k":"end"}
+`)
+	v, _ := open(t, map[string]any{"trace": path, "dynamics": "timed"})
+	b := envstest.Reset(t, v, 0)
+	for !b.Terminated[0] {
+		b = envstest.Step(t, v, 0)
+	}
+	if placed, failed := envstest.Column(t, v, b, "placed"), envstest.Column(t, v, b, "failed"); placed != 2 || failed != 3 {
+		t.Errorf("%v pods placed and %v failed, want 2 and 3", placed, failed)
+	}
+}
+
 // TestRecordedOutlook: of five pods the last one, held out, wants no GPU. Version 1 knows nothing of it.
 func TestRecordedOutlook(t *testing.T) {
 	pod, last, _ := strings.Cut(handTrace, `{"k":"pod","t":5000,"name":"p1"}`)

@@ -72,7 +72,7 @@ func (s *Source) loadTrace() error {
 	}
 	r.outlook = NewOutlook(known, s.Catalogue)
 	for i := range pods {
-		r.arrivals = append(r.arrivals, Arrival{Class: s.Catalogue.Of[pods[i].Shape], At: pods[i].Created, Duration: pods[i].Duration})
+		r.arrivals = append(r.arrivals, Arrival{Class: s.Catalogue.Of[pods[i].Shape], At: pods[i].Created, Duration: w.Pods[i].Lifetime()})
 	}
 	s.recorded = r
 	return nil

@@ -83,6 +83,10 @@ func (r *room) take(p *Pod, devices uint64) bool {
 	return true
 }
 
+// Lifetime returns how long a pod runs from its placement on: its duration, or the end of a cluster's clock if that is
+// less; 0 is for ever. Pods from before a recording can be older than a clock shows.
+func (p *Pod) Lifetime() time.Duration { return min(p.Duration, cluster.MaxTime) }
+
 // Remaining returns the remaining duration of a pod that runs at a time; 0 is for ever.
 func (p *Pod) Remaining(at time.Duration) time.Duration {
 	if p.Duration == 0 {
