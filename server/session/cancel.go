@@ -64,7 +64,9 @@ func (o *openRequests) cancel(id uint64) bool {
 	if o.running == id {
 		o.stop()
 	}
-	o.cancelled = append(o.cancelled, id)
+	if !slices.Contains(o.cancelled, id) {
+		o.cancelled = append(o.cancelled, id)
+	}
 	return true
 }
 

@@ -100,3 +100,24 @@ func TestResetDeadline(t *testing.T) {
 		})
 	})
 }
+
+// TestCancelledOften: a client that cancels a long request again and again takes no more memory with each.
+func TestCancelledOften(t *testing.T) {
+	var o openRequests
+	o.admit(7)
+	if _, err := o.begin(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if !o.cancel(7) {
+			t.Fatal("the open request is not found")
+		}
+	}
+	if n := len(o.cancelled); n != 1 {
+		t.Errorf("%d ids are kept of one cancelled request, want 1", n)
+	}
+	o.end(7)
+	if o.cancel(7) || len(o.cancelled) > 0 {
+		t.Errorf("after its end the request is open, or kept: %v", o.cancelled)
+	}
+}
