@@ -450,6 +450,37 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestRefusalsAreJSON: errors of unknown routes, other methods and the guard are JSON as those of routes are.
+func TestRefusalsAreJSON(t *testing.T) {
+	open, guarded := serve(t, board.Config{}), serve(t, board.Config{Guard: guard.Guard{Accept: guard.Only("secret")}})
+	for _, tc := range []struct {
+		page, method, path string
+		status             int
+		want               string
+	}{
+		{open, "GET", "api/nothing", http.StatusNotFound, "404 page not found"},
+		{open, "GET", "api/cluster", http.StatusNotFound, "404 page not found"},
+		{open, "GET", "api/runs/none", http.StatusNotFound, `no run "none"`},
+		{open, "PUT", "api/runs", http.StatusMethodNotAllowed, "Method Not Allowed"},
+		{guarded, "GET", "api/runs", http.StatusUnauthorized, "a bearer token is needed"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tc.method, tc.page+tc.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Error string }
+		err = json.NewDecoder(resp.Body).Decode(&got)
+		resp.Body.Close()
+		if err != nil || got.Error != tc.want || resp.StatusCode != tc.status || resp.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s: %s, %s, error %q, %v; want %d, error %q", tc.method, tc.path, resp.Status, resp.Header.Get("Content-Type"), got.Error, err, tc.status, tc.want)
+		}
+	}
+}
+
 // TestToken: without the token nothing is answered; the address with it sets a cookie and goes away.
 func TestToken(t *testing.T) {
 	page := serve(t, board.Config{Guard: guard.Guard{Accept: guard.Only("secret")}})

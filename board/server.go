@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kubernasium/kubernasium/agents"
@@ -25,6 +26,9 @@ var dist embed.FS
 
 // policy lets the page load its own files and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// contentJSON is the type of all replies of routes but metrics and streams.
+const contentJSON = "application/json"
 
 // maxBody bounds the body of a request in bytes.
 const maxBody = 1 << 16
@@ -157,7 +161,7 @@ func (s *Server) handle(pattern string, answer func(*http.Request) (any, error))
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", contentJSON)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(v) // the client has disconnected
@@ -197,7 +201,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, needsToken) // the visitor has disconnected
 		return
 	}
-	s.guarded.ServeHTTP(w, r)
+	if !strings.HasPrefix(r.URL.Path, "/api/") {
+		s.guarded.ServeHTTP(w, r)
+		return
+	}
+	route := &refusals{ResponseWriter: w}
+	s.guarded.ServeHTTP(route, r)
+	route.end()
 }
 
 // needsToken is the page for visitors without the token, or with a wrong one.
