@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from kubernasium import errors
 from kubernasium.launcher import Server
 from kubernasium.protocol.merge import merged
 from kubernasium.protocol.speeds import apportioned
+from kubernasium.protocol.spread import Spread
 from kubernasium.sb3 import VecEnv
 from kubernasium.vector import VectorEnv
 
@@ -94,8 +96,13 @@ def test_refusals(servers: list[Server]) -> None:
         with pytest.raises(errors.ResetNeededError, match="environment 0"):
             envs.step(np.zeros(3, np.int64))
         envs.reset(seed=0)
-        for wrong in ([0, 0, 2], [0, 0, -1], [0.5, 0, 0], [0, 0]):
-            with pytest.raises(errors.InvalidActionError):
+        for wrong, text in (
+            ([0, 0, 2], r"environment 2: 2 not in Discrete\(2\)"),
+            ([0, 0, -1], r"environment 2: -1 not in Discrete\(2\)"),
+            ([0.5, 0, 0], "float64, want int64"),
+            ([0, 0], r"\(2,\), want \(3,\)"),
+        ):
+            with pytest.raises(errors.InvalidActionError, match=text):
                 envs.step(np.array(wrong))
         assert envs.vector.stats()["steps"] == 0
         envs.step(np.zeros(3, np.int64))
@@ -156,6 +163,32 @@ def test_a_part_whose_episodes_ended(servers: list[Server]) -> None:
         envs.reset(seed=0)
         assert "final_obs" in envs.step(np.zeros(3, np.int64))[4]
         assert "final_obs" not in envs.reset(options={"reset_mask": np.array([False, False, True])})[1]
+
+
+@pytest.mark.parametrize(
+    ("space", "batch", "want"),
+    [
+        ({"kind": "multi_discrete", "n": [2, 5]}, [[0, 0], [1, 7]], "[1, 7] not in MultiDiscrete([2, 5])"),
+        ({"kind": "multi_binary", "n": [2]}, [[0, 1], [2, 0]], "[2, 0] not in MultiBinary(2)"),
+        (
+            {"kind": "box", "low": [-1], "high": [1], "shape": [2], "dtype": "float32"},
+            [[0.5, 0], [0, 1.5]],
+            "[0.0, 1.5] not in Box([-1], [1], [2])",
+        ),
+        (
+            {"kind": "dict", "keys": ["a"], "parts": [{"kind": "discrete", "n": [3]}]},
+            {"a": np.array([2, 3])},
+            "{'a': 3} not in Dict(a: Discrete(3))",
+        ),
+    ],
+    ids=["multi_discrete", "multi_binary", "box", "dict"],
+)
+def test_a_refused_action_is_named(space: dict[str, Any], batch: Any, want: str) -> None:
+    """Of every space the error has the action and what would be right."""
+    part = types.SimpleNamespace(act_space=space, num_envs=2, _ended=np.zeros(2, np.bool_))
+    with pytest.raises(errors.InvalidActionError) as caught:
+        Spread._check(part, batch if isinstance(batch, dict) else np.array(batch))
+    assert str(caught.value) == f"environment 1: {want}"
 
 
 def test_an_ended_episode_takes_any_action(servers: list[Server]) -> None:

@@ -176,7 +176,7 @@ class Spread:
         bad = _outside(batch, self.act_space, self.num_envs) & ~self._ended
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
-            raise InvalidActionError(f"environment {row}: an action outside the {self.act_space['kind']} space")
+            raise InvalidActionError(f"environment {row}: {_row(batch, row)} not in {_name(self.act_space)}")
 
     def step_wait(self, timeout: float | None = None) -> Reply:
         """Returns the replies to the last `step_async`; see `Vector.step_wait`."""
@@ -352,6 +352,25 @@ def _outside(batch: Any, space: Mapping[str, Any], n: int) -> np.ndarray:
         most = 2 if kind == "multi_binary" else np.array(space["n"])
         inside = (flat >= 0) & (flat < most)
     return ~inside.all(axis=1)
+
+
+def _row(batch: Any, row: int) -> Any:
+    """Returns an action of a batch for messages."""
+    if isinstance(batch, Mapping):
+        return {key: _row(part, row) for key, part in batch.items()}
+    return np.asarray(batch)[row].tolist()
+
+
+def _name(space: Mapping[str, Any]) -> str:
+    """Returns a space for messages, as a server writes it."""
+    kind = space["kind"]
+    if kind == "dict":
+        parts = zip(space["keys"], space["parts"], strict=True)
+        return f"Dict({', '.join(f'{key}: {_name(part)}' for key, part in parts)})"
+    if kind == "box":
+        return f"Box({space['low']}, {space['high']}, {space['shape']})"
+    name = {"discrete": "Discrete", "multi_discrete": "MultiDiscrete", "multi_binary": "MultiBinary"}[kind]
+    return f"{name}({space['n'] if kind == 'multi_discrete' else space['n'][0]})"
 
 
 def spread(makers: Sequence[Callable[[int], Vector]], sizes: Sequence[int]) -> Spread:
