@@ -227,7 +227,7 @@ func (v *VecEnv) checkAction(i int, a []float32, first int) error {
 	case !v.rows.running[i]:
 		return fmt.Errorf("environment %d: %w", first+i, envs.ErrResetNeeded)
 	case !v.act.Contains(a):
-		return fmt.Errorf("environment %d: %w: %v not in the %s of %s", first+i, envs.ErrInvalidAction, a, v.act.Describe().Kind, v.spec.ID)
+		return fmt.Errorf("environment %d: %w: %s not in %v", first+i, envs.ErrInvalidAction, space.ActionText(a), v.act)
 	}
 	return nil
 }

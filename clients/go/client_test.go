@@ -212,8 +212,9 @@ func TestErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, x := range []float32{-1, 2, 0.5, float32(math.NaN())} {
-			if _, err := v.Step(ctx, []float32{0, x}); !errors.Is(err, envs.ErrInvalidAction) {
-				t.Errorf("Step with %v: %v, want ErrInvalidAction", x, err)
+			want := fmt.Sprintf("environment 1: envs: invalid action: %v not in Discrete(2)", x)
+			if _, err := v.Step(ctx, []float32{0, x}); !errors.Is(err, envs.ErrInvalidAction) || err.Error() != want {
+				t.Errorf("Step with %v: %v, want %s", x, err, want)
 			}
 		}
 		if _, err := v.Step(ctx, nil); !errors.Is(err, envs.ErrInvalidAction) {
