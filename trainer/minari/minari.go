@@ -35,8 +35,8 @@ const (
 
 // An Episode has T steps. Arrays are row-major.
 type Episode struct {
-	Obs                   []float32 // (T+1, mask): the permitted actions; nil permits all
-	Mask                  []bool    // (T+1, mask): the permitted actions; nil: all
+	Obs                   []float32 // (T+1, observation)
+	Mask                  []bool    // (T+1, mask): the permitted actions; nil permits all
 	Action                []float32 // (T, action)
 	Reward                []float64 // (T)
 	Terminated, Truncated []bool    // (T)

@@ -36,8 +36,8 @@ const (
 
 // Manifests are the objects of a workload.
 type Manifests struct {
-	JobSet *JobSet                       // nil if it is a JobSet
-	Job    *batchv1.Job                  // nil if it is a Job
+	JobSet *JobSet                       // nil if the workload is a Job
+	Job    *batchv1.Job                  // nil if the workload is a JobSet
 	Claim  *corev1.PersistentVolumeClaim // nil: an existing claim
 	Files  *corev1.ConfigMap             // nil: none
 	Token  *corev1.Secret                // of the servers, without its value; nil: no servers
