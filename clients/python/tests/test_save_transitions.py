@@ -62,12 +62,24 @@ def test_dicts_and_masks(tmp_path: Path) -> None:
 def test_refuses(tmp_path: Path) -> None:
     for episodes, message in (
         ([], "no episodes"),
-        ([episode(0, 2, actions=np.ones((2, 1)))], "want whole numbers"),
+        ([episode(0, 2, actions=np.ones(2))], "type float64, want a whole number for each of its steps"),
+        ([episode(0, 2, actions=np.ones((2, 2), int))], r"shape \(2, 2\) and type int64, want .* of a Discrete space"),
         ([episode(0, 2, observations=np.ones((2, 2)))], "2 observations for 2 actions"),
         ([episode(0, 2), episode(0, 2, infos={"action_mask": np.ones((3, 2))})], "differ in having action masks"),
     ):
         with pytest.raises(TransitionsError, match=message):
             save(tmp_path / "t.safetensors", episodes)
+
+
+def test_the_file_is_like_others(tmp_path: Path) -> None:
+    """Others may read it, such as a pod of another user, and a missing folder is an error of the system."""
+    path = tmp_path / "t.safetensors"
+    save(path, [episode(0, 2)])
+    like = tmp_path / "like"
+    like.touch()
+    assert path.stat().st_mode == like.stat().st_mode
+    with pytest.raises(FileNotFoundError, match="none"):
+        save(tmp_path / "none" / "t.safetensors", [episode(0, 2)])
 
 
 def test_parts_in_the_order_of_the_space(tmp_path: Path) -> None:

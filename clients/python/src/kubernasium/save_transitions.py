@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors import numpy as safetensors
 
 from kubernasium.errors import KubernasiumError
 
@@ -58,6 +58,7 @@ def save(
 
     Raises:
         TransitionsError: there are none, or they are not of discrete actions.
+        OSError: the file cannot be written.
     """
     columns: dict[str, list[np.ndarray]] = {}
     for k, episode in enumerate(episodes):
@@ -66,7 +67,8 @@ def save(
         actions = np.asarray(episode.actions)
         if actions.ndim != 1 or not np.issubdtype(actions.dtype, np.integer):
             raise TransitionsError(
-                f"episode {k} has actions of shape {actions.shape} and type {actions.dtype}, want whole numbers"
+                f"episode {k} has actions of shape {actions.shape} and type {actions.dtype}, want"
+                " a whole number for each of its steps, of a Discrete space"
             )
         if len(observations) != steps + 1:
             raise TransitionsError(
@@ -92,7 +94,8 @@ def save(
         raise TransitionsError("no episodes, want at least one")
     tensors = {name: np.ascontiguousarray(np.concatenate(rows)) for name, rows in columns.items()}
     meta = {"format": FORMAT, "env": env, "policy": policy}
-    save_file(tensors, path, {"kubernasium_transitions": json.dumps(meta)})
+    # Not save_file: it makes files that only their owner may read, and its errors are no OSError.
+    Path(path).write_bytes(safetensors.save(tensors, {"kubernasium_transitions": json.dumps(meta)}))
     return len(tensors["actions"])
 
 
