@@ -362,7 +362,7 @@ def _row(batch: Any, row: int) -> Any:
 
 
 def _name(space: Mapping[str, Any]) -> str:
-    """Returns a space for messages, as a server writes it."""
+    """Returns a space for messages: a server writes those without parts so."""
     kind = space["kind"]
     if kind == "dict":
         parts = zip(space["keys"], space["parts"], strict=True)
