@@ -15,6 +15,7 @@ var short = map[string]map[string]any{
 	"k8s/GPUPodScheduling-v0":              {"num_nodes": 8, "dynamics": "timed", "num_pods": 10},
 	"k8s/GPUPodScheduling-v1":              {"num_nodes": 8, "num_pods": 10, "load_end": 0.2},
 	"k8s/GPUPodScheduling-v2":              {"num_nodes": 8, "num_pods": 10, "load_end": 0.2},
+	"k8s/LRAOnline-v0":                     {"nodes": 4, "containers": 6},
 	"k8s/LRAPlacement-v0":                  {"containers": 10},
 	"k8s/LRASubcluster-v0":                 {"containers": 4},
 	"k8s/LRAHierarchical-v0":               {"containers": 10},

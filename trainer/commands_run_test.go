@@ -48,7 +48,7 @@ func substituted(args, words []string) (out, more []string) {
 // shortEpisodes are the options that make an environment's episodes short.
 var shortEpisodes = []struct{ env, option string }{
 	{"GangWindow", "steps:10"}, {"GangForecast", "steps:4"}, {"PodBalance", "steps:10"}, {"VerticalPodAutoscaler", "steps:10"}, {"GPUPodScheduling", "num_pods:30"},
-	{"LRAPlacement", "containers:30"}, {"LRAPricing", "containers:60"},
+	{"LRAPlacement", "containers:30"}, {"LRAPricing", "containers:60"}, {"LRAOnline", "containers:60"},
 }
 
 // shortForm returns the arguments that make a command short, to be added at its end.
@@ -100,6 +100,10 @@ func shortForm(args []string) (more []string) {
 	case "gang":
 		if has("regret") {
 			add("--episodes 2 --env-kwargs steps:10")
+		}
+	case "lra":
+		if args[1] == "advantage" {
+			add("--episodes 2 --steps 20 --env-kwargs nodes:4 --env-kwargs containers:60")
 		}
 	case "podsched":
 		if args[1] == "advantage" {

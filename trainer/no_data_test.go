@@ -35,7 +35,9 @@ func TestWithoutData(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range cmd.Commands() {
-			runs[group+" "+c.Name()] = true
+			if c.Name() != "advantage" { // reads no data, and needs a file to write
+				runs[group+" "+c.Name()] = true
+			}
 		}
 	}
 	if len(runs) < 22 {

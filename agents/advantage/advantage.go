@@ -1,17 +1,19 @@
 // Package advantage learns a node scorer from the gains of rollouts, by least squares.
 //
-// A decision of an episode of k8s/GPUPodScheduling is looked at as follows: for some nodes, WeightedFGD plays the same futures
-// after the pod went there. What a node gains over the mean of the nodes is noisy, and the choice of the best is more so. A
-// network that learns the gains of many decisions averages the noise. The policy adds a weight times WeightedFGD's score, since the gains
-// of nodes that rollouts seldom try are not learned well.
+// A decision of an episode is looked at as follows: for some nodes, a heuristic plays the same futures after the pod or
+// container went there. What a node gains over the mean of the nodes is noisy, and the choice of the best is more so. A
+// network that learns the gains of many decisions averages the noise. The policy adds a weight times the heuristic's
+// score, since the gains of nodes that rollouts seldom try are not learned well.
 //
-// In timed dynamics a gain is by how much less pods wait.
+// Two domains have such futures: [GPU], with the heuristic WeightedFGD, and [Online], with the index of nodes.
 //
 // With the rollouts' policy π, the network estimates its advantage A(s, a), up to a number for each state; taking the best
-// action is one step of policy iteration.
+// action is one step of policy iteration. The first round plays the heuristic's episodes. The policy comes to other
+// states, where its choices can be worse; so further rounds play the episodes of the policy so far.
 //
 // Source: Lagoudakis and Parr, "Reinforcement Learning as Classification", ICML 2003; Tesauro and Galperin,
-// "On-line Policy Improvement using Monte-Carlo Search", NeurIPS 1996.
+// "On-line Policy Improvement using Monte-Carlo Search", NeurIPS 1996; Ross, Gordon and Bagnell, "A Reduction of
+// Imitation Learning and Structured Prediction to No-Regret Online Learning", AISTATS 2011 (own episodes).
 package advantage
 
 import (
@@ -19,12 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/policies"
@@ -39,58 +41,107 @@ import (
 type Config struct {
 	Env       string         // id
 	EnvKwargs map[string]any // options
-	Seed      uint64         // of all that is random
+	Domain    Domain
+	Seed      uint64 // of all that is random
 
-	// Loads are GPUs requested, over those of the nodes, in ascending order. What is allocated there counts, in the mean; episodes
-	// and futures end at the last.
-	Loads []float64
-	// Horizon is the length of futures of timed dynamics, in which what pods wait counts in place of allocations.
-	Horizon time.Duration
-
-	Episodes     int     // that are played
-	From         float64 // GPUs requested, over those of the nodes, from which decisions are looked at
-	Density      float64 // part of these decisions
+	Rounds       int     // all but the first in the policy's own episodes
+	Episodes     int     // that are played in each
+	Density      float64 // part of the decisions that are looked at, of those that the domain has futures for
 	Best, Others int     // nodes tried: those of the highest score, and drawn ones
 	Futures      int
-	Explore      float64 // part of the decisions of every other episode that takes one of the four best nodes at random
+	Explore      float64 // part of the decisions of every other episode of the first round that takes one of the four best nodes at random
 
 	Width, Steps, Batch int     // of the two layers; gradient steps; decisions in each
 	LearningRate        float64 // falls linearly to 0
-	Weight              float64 // GPUs, in timed dynamics thousands of seconds, for a point of WeightedFGD's score
+	Weight              float64 // gain for a point of the heuristic's score
 }
 
-// Defaults returns the settings of docs/results/gpu.md.
-func Defaults() Config {
-	return Config{
-		Env: "k8s/GPUPodScheduling-v2", Loads: []float64{1, 1.3}, Horizon: 1500 * time.Second,
-		Episodes: 400, From: 0.2, Density: 0.3, Best: 8, Others: 2, Futures: 6, Explore: 0.15,
-		Width: 64, Steps: 40_000, Batch: 256, LearningRate: 0.002, Weight: 0.015,
-	}
+// A Domain has futures of episodes.
+type Domain interface {
+	// Kwargs adds the options of an environment that learning needs.
+	Kwargs(opts map[string]any)
+	// Gains returns the gains of a task over the given number of futures.
+	Gains(task envs.Task, futures int) (Gains, error)
+}
+
+// Gains looks into futures of a task: what nodes are worth to the pod or container.
+type Gains interface {
+	// Begin prepares for an episode that has just begun.
+	Begin() error
+	// Over reports whether no decision is to be made: the episode began without one, or has ended.
+	Over() bool
+	// Looks reports whether the decision is one to look at.
+	Looks() bool
+	// Nodes returns the best nodes by the heuristic, and a number of others. The result is valid until the next call.
+	Nodes(best, others int, rng *rand.Rand) []int32
+	// Play returns what nodes are worth, in the mean of futures that are equal for all of them. The result is valid until the
+	// next call.
+	Play(nodes []int32, rng *rand.Rand) []float64
+	// Score returns the heuristic's score, as a linear function of columns of a node's row.
+	Score() ([]Column, error)
+}
+
+// Column is a column of a node's row, with a weight.
+type Column struct {
+	Column int
+	Weight float32
 }
 
 func (c *Config) check() error {
-	if len(c.Loads) == 0 || c.Episodes < 1 || c.Best < 2 || c.Others < 0 || c.Width < 1 || c.Steps < 1 || c.Batch < 1 || c.LearningRate <= 0 || c.Weight < 0 {
-		return errors.New("advantage: want at least one load and episode, two best nodes, width, step and decision of a batch, a learning rate above 0 and a weight of 0 or more")
+	if c.Rounds < 1 || c.Episodes < 1 || c.Best < 2 || c.Others < 0 || c.Width < 1 || c.Steps < 1 || c.Batch < 1 || c.LearningRate <= 0 || c.Weight < 0 {
+		return errors.New("advantage: want at least one round and episode, two best nodes, width, step and decision of a batch, a learning rate above 0 and a weight of 0 or more")
 	}
 	return nil
 }
 
-// Decision holds the gains of the nodes that were tried for one pod.
+// Train plays the rounds and learns after each from all decisions so far. It calls progress after each round, and returns
+// the last network and its report.
+func (c *Config) Train(ctx context.Context, progress func(round int, r Report)) (net *fused.Network, r Report, err error) {
+	if err := c.check(); err != nil {
+		return nil, r, err
+	}
+	var all []Decision
+	for round := range c.Rounds {
+		more, err := c.Collect(ctx, round, net)
+		if err != nil {
+			return nil, r, err
+		}
+		all = append(all, more...)
+		if net, r, err = c.Fit(ctx, all); err != nil {
+			return nil, r, err
+		}
+		progress(round, r)
+	}
+	return net, r, nil
+}
+
+// Decision holds the gains of the nodes that were tried for one pod or container, the heuristic's choice first.
 type Decision struct {
 	Episode int
 	Rows    []float32 // of the nodes, each followed by the globals
+	Scores  []float32 // the heuristic's
 	Gains   []float32 // what nodes are worth more than in the mean of them
 }
 
-// Collect plays the episodes, on all cores, and returns their decisions in order. They do not depend on the number of cores.
-func (c *Config) Collect(ctx context.Context) ([]Decision, error) {
+// Report says what a network is worth in the episodes that it has not seen, every tenth.
+type Report struct {
+	Decisions int     // in all
+	Explained float64 // part of the variance of the gains that the network explains
+	Gain      float64 // by how much the policy's choice among the nodes tried exceeds the heuristic's, in the mean of decisions
+	Error     float64 // standard error of Gain, as if decisions were independent
+}
+
+// Collect plays the episodes of a round, on all cores, and returns their decisions in order. They do not depend on the
+// number of cores. With a network its policy plays, and else the heuristic.
+func (c *Config) Collect(ctx context.Context, round int, net *fused.Network) ([]Decision, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	seeds, rng := make([]uint64, c.Episodes), rand.New(pcg.New(c.Seed))
+	seeds, rng := make([]uint64, (round+1)*c.Episodes), rand.New(pcg.New(c.Seed))
 	for k := range seeds {
 		seeds[k] = rng.Uint64N(trainingSeeds)
 	}
+	first := round * c.Episodes
 	all := make([][]Decision, c.Episodes)
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -98,10 +149,10 @@ func (c *Config) Collect(ctx context.Context) ([]Decision, error) {
 	errs := make([]error, workers)
 	for w := range workers {
 		wg.Go(func() {
-			errs[w] = c.work(ctx, func(play func(k int, seed uint64) ([]Decision, error)) error {
+			errs[w] = c.work(ctx, net, func(p *player) error {
 				for k := int(next.Add(1)) - 1; k < c.Episodes; k = int(next.Add(1)) - 1 {
 					var err error
-					if all[k], err = play(k, seeds[k]); err != nil {
+					if all[k], err = p.episode(ctx, first+k, seeds[first+k]); err != nil {
 						return err
 					}
 				}
@@ -116,86 +167,29 @@ func (c *Config) Collect(ctx context.Context) ([]Decision, error) {
 // trainingSeeds is the end of the block of training seeds (docs/results/method.md).
 const trainingSeeds = 1_000_000_000
 
-// work makes an environment and gives do a function that plays episode k, of a seed.
-func (c *Config) work(ctx context.Context, do func(play func(k int, seed uint64) ([]Decision, error)) error) error {
+// work makes a player for do.
+func (c *Config) work(ctx context.Context, net *fused.Network, do func(p *player) error) error {
 	opts := maps.Clone(c.EnvKwargs)
 	if opts == nil {
 		opts = map[string]any{}
 	}
-	opts["load_end"] = c.Loads[len(c.Loads)-1]
+	c.Domain.Kwargs(opts)
 	v, err := envs.Make(c.Env, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	g, err := NewGains(v.Env(0).Task(), c.Futures, c.Loads, c.Horizon)
+	p, err := c.player(v, net)
 	if err != nil {
 		return err
 	}
-	obs, act := v.Spaces()
-	nodes, wait, err := policies.Nodes(obs, act)
-	if err != nil {
-		return err
-	}
-	if nodes.Edges != nil || wait {
-		return fmt.Errorf("%w: advantages are learned without edges and defer", envs.ErrInvalidOption)
-	}
-	if _, err := scoreColumns(v.Env(0).Task()); err != nil {
-		return err
-	}
-	return do(func(k int, seed uint64) ([]Decision, error) { return c.episode(ctx, v, g, &nodes, k, seed) })
+	return do(p)
 }
 
-func (c *Config) episode(ctx context.Context, v *envs.Vec, g *Gains, nodes *models.Nodes, k int, seed uint64) (decisions []Decision, err error) {
-	rng := rand.New(pcg.New(seed))
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{seed}})
-	if err != nil {
-		return nil, err
-	}
-	if err := g.Begin(); err != nil || g.Over() {
-		return nil, err
-	}
-	for {
-		if at := g.Arrived(); at >= c.From && rng.Float64() < c.Density {
-			if tried := g.Nodes(c.Best, c.Others, rng); len(tried) > 1 {
-				decisions = append(decisions, decision(k, b.Obs, nodes, tried, g.Play(tried, rng)))
-			}
-		}
-		best := 1
-		if k%2 == 1 && rng.Float64() < c.Explore {
-			best = 4
-		}
-		chosen := g.Nodes(best, 0, rng)
-		if b, err = v.Step(ctx, []float32{float32(chosen[rng.IntN(len(chosen))])}); err != nil {
-			return nil, err
-		}
-		if b.Done(0) {
-			return decisions, nil
-		}
-	}
-}
-
-// decision keeps the rows of the nodes tried and their gains.
-func decision(episode int, obs []float32, nodes *models.Nodes, tried []int32, gpus []float64) Decision {
-	d := Decision{Episode: episode}
-	mean := 0.0
-	for _, x := range gpus {
-		mean += x / float64(len(gpus))
-	}
-	end := nodes.Offset + nodes.N*nodes.Features
-	for i, node := range tried {
-		d.Rows = append(d.Rows, obs[nodes.Offset+int(node)*nodes.Features:][:nodes.Features]...)
-		d.Rows = append(append(d.Rows, obs[:nodes.Offset]...), obs[end:]...)
-		d.Gains = append(d.Gains, float32(gpus[i]-mean))
-	}
-	return d
-}
-
-// Fit learns the gains, and returns the network and the part of the variance of the gains that it explains in every tenth episode,
-// which it has not seen.
-func (c *Config) Fit(ctx context.Context, decisions []Decision) (net *fused.Network, explained float64, err error) {
+// Fit learns the gains, and returns the network and its report.
+func (c *Config) Fit(ctx context.Context, decisions []Decision) (net *fused.Network, r Report, err error) {
 	if err := c.check(); err != nil {
-		return nil, 0, err
+		return nil, r, err
 	}
 	var train, held []Decision
 	for _, d := range decisions {
@@ -206,7 +200,7 @@ func (c *Config) Fit(ctx context.Context, decisions []Decision) (net *fused.Netw
 		}
 	}
 	if len(train) == 0 {
-		return nil, 0, errors.New("advantage: no decision to learn from")
+		return nil, r, errors.New("advantage: no decision to learn from")
 	}
 	rng := rand.New(pcg.New(c.Seed))
 	net, err = fused.New(models.Spec{
@@ -215,7 +209,7 @@ func (c *Config) Fit(ctx context.Context, decisions []Decision) (net *fused.Netw
 		Heads:  []models.Head{{Name: "gain", Size: 1, Gain: 0.1}},
 	}, rng)
 	if err != nil {
-		return nil, 0, err
+		return nil, r, err
 	}
 	net.SetWorkers(runtime.GOMAXPROCS(0))
 	adam := optim.NewAdam(net.Params(), optim.DefaultAdam())
@@ -223,34 +217,54 @@ func (c *Config) Fit(ctx context.Context, decisions []Decision) (net *fused.Netw
 	var b buffers
 	for step := range c.Steps {
 		if err := ctx.Err(); err != nil {
-			return nil, 0, err
+			return nil, r, err
 		}
 		for i := range batch {
 			batch[i] = train[rng.IntN(len(train))]
 		}
 		if _, _, err := b.errors(net, batch); err != nil {
-			return nil, 0, err
+			return nil, r, err
 		}
 		for i := range b.grad {
 			b.grad[i] *= 2 / float32(len(b.grad))
 		}
 		if err := net.Backward(b.grad); err != nil {
-			return nil, 0, err
+			return nil, r, err
 		}
 		adam.Step(c.LearningRate * (1 - float64(step)/float64(c.Steps)))
 	}
-	var rest, all float64
+	r, err = c.report(net, &b, held)
+	r.Decisions = len(decisions)
+	return net, r, err
+}
+
+// report evaluates the network on decisions that it has not seen.
+func (c *Config) report(net *fused.Network, b *buffers, held []Decision) (r Report, err error) {
+	var rest, all, sum, squares float64
 	for part := range slices.Chunk(held, 256) {
-		r, a, err := b.errors(net, part)
+		lost, of, err := b.errors(net, part)
 		if err != nil {
-			return nil, 0, err
+			return r, err
 		}
-		rest, all = rest+r, all+a
+		rest, all = rest+lost, all+of
+		errs := b.grad
+		for _, d := range part {
+			chosen, most := 0, float32(math.Inf(-1))
+			for k, gain := range d.Gains {
+				if x := errs[k] + gain + float32(c.Weight)*d.Scores[k]; x > most {
+					chosen, most = k, x
+				}
+			}
+			x := float64(d.Gains[chosen] - d.Gains[0])
+			sum, squares = sum+x, squares+x*x
+			errs = errs[len(d.Gains):]
+		}
 	}
-	if all > 0 {
-		explained = 1 - rest/all
+	if n := float64(len(held)); all > 0 && n > 1 {
+		r.Explained, r.Gain = 1-rest/all, sum/n
+		r.Error = math.Sqrt(max(0, squares/n-r.Gain*r.Gain) / (n - 1))
 	}
-	return net, explained, nil
+	return r, nil
 }
 
 // buffers hold a batch.
@@ -286,7 +300,7 @@ func (b *buffers) errors(net *fused.Network, decisions []Decision) (rest, all fl
 	return rest, all, nil
 }
 
-// Policy returns the policy that takes the node with the highest sum of the network's gain and the weight times WeightedFGD's
+// Policy returns the policy that takes the node with the highest sum of the network's gain and the weight times the heuristic's
 // score, for the environments of c. It is an actor-critic whose value is 0.
 //
 // It has two units in each layer besides those of net: a ReLU of the score and one of minus the score, whose
@@ -309,7 +323,11 @@ func (c *Config) Policy(net *fused.Network) (policies.Network, *fused.Network, a
 	if err != nil {
 		return n, nil, info, err
 	}
-	columns, err := scoreColumns(v.Env(0).Task())
+	g, err := c.Domain.Gains(v.Env(0).Task(), c.Futures)
+	if err != nil {
+		return n, nil, info, err
+	}
+	columns, err := g.Score()
 	if err != nil {
 		return n, nil, info, err
 	}
@@ -329,7 +347,7 @@ var grafted = []string{
 }
 
 // graft copies parameter i of the network of gains into the policy, and lets the score through.
-func (c *Config) graft(policy *fused.Network, i int, from models.Param, columns map[int]float32) error {
+func (c *Config) graft(policy *fused.Network, i int, from models.Param, columns []Column) error {
 	params := policy.Params()
 	k := slices.IndexFunc(params, func(p models.Param) bool { return p.Name == grafted[i] })
 	if k < 0 {
@@ -347,8 +365,8 @@ func (c *Config) graft(policy *fused.Network, i int, from models.Param, columns 
 	for unit, sign := range []float32{1, -1} {
 		switch i {
 		case 0:
-			for column, weight := range columns {
-				to.Value[column*wide+c.Width+unit] = sign * weight / 100
+			for _, x := range columns {
+				to.Value[x.Column*wide+c.Width+unit] = sign * x.Weight / 100
 			}
 		case 2:
 			to.Value[(c.Width+unit)*wide+c.Width+unit] = 1

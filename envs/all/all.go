@@ -6,6 +6,7 @@ import (
 	_ "github.com/kubernasium/kubernasium/envs/gang"             // k8s/GangWindow-v0
 	_ "github.com/kubernasium/kubernasium/envs/gang/forecast"    // k8s/GangForecast-v0
 	_ "github.com/kubernasium/kubernasium/envs/lra/hierarchical" // k8s/LRAHierarchical-v0
+	_ "github.com/kubernasium/kubernasium/envs/lra/online"       // k8s/LRAOnline-v0
 	_ "github.com/kubernasium/kubernasium/envs/lra/placement"    // k8s/LRAPlacement-v0, k8s/LRASubcluster-v0
 	_ "github.com/kubernasium/kubernasium/envs/lra/pricing"      // k8s/LRAPricing-v0
 	_ "github.com/kubernasium/kubernasium/envs/podsched/balance" // k8s/PodBalance-v0

@@ -31,6 +31,7 @@ func TestFeatures(t *testing.T) {
 		{"k8s/LRAPlacement-v0", nil, []element{{0, 0, "containers_redis"}, {0, 7, "free_slots"}, {0, 10, "speed"}, {1, 14, "remaining"}, {1, 16, "violations_left"}}},
 		{"k8s/LRASubcluster-v0", nil, []element{{0, 9, "gain"}, {1, 17, "level_0"}}},
 		{"k8s/LRAHierarchical-v0", map[string]any{"tree": true, "nodes": 243}, []element{{0, 8, "value"}, {1, 17, "level_0"}}},
+		{"k8s/LRAOnline-v0", nil, []element{{0, 8, "index"}, {0, 9, "margin_redis"}, {0, 22, "margin_after_isr"}, {1, 14, "running"}, {1, 35, "tenth_index_isr"}}},
 		{"k8s/LRAPricing-v0", nil, []element{{0, 7, "remaining"}, {0, 9, "inverse_nodes_left"}}},
 		{"k8s/LRAPricing-v0", map[string]any{"arrivals": "online"}, []element{{0, 6, "running_isr"}, {0, 9, "cluster_value"}}},
 		{"k8s/VerticalPodAutoscaler-v0", nil, []element{{0, 2, "cpu_limit"}, {0, 15, "memory_used_over_requested"}, {0, 17, "cos_day"}, {0, 24, "oom_kills"}, {0, 28, "episode_over"}}},

@@ -114,7 +114,7 @@ var rules = []rule{
 var siblings = map[string][]string{
 	"envs":            {"space", "pcg", "cluster", "dataset", "solve", "envcheck"},
 	"agents":          {"baseline", "rollout", "replay", "categorical", "distribution", "normalize", "onpolicy", "policies", "qlearning", "evaluation", "imitation", "live", "offline", "search", "trained"},
-	"envs/lra":        {"files", "interference", "planner", "prices", "subcluster", "throughput", "world"},
+	"envs/lra":        {"files", "interference", "lookahead", "planner", "prices", "subcluster", "throughput", "world"},
 	"envs/podsched":   {"deployments", "gpushare", "gpuworkload", "imbalance", "kubescore", "lifetimes", "recorded", "topology"},
 	"trainer/command": {},
 }

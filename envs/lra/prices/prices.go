@@ -77,9 +77,14 @@ func Improve(w *planner.Worth, m *planner.Model, pi *[lra.NumApps]float64, rates
 	if first {
 		sweeps = firstSweeps
 	}
-	w.Improve(m, &planner.Offers{
+	w.Improve(m, offers(pi, rates), sweeps)
+}
+
+// offers returns the offers to a node at prices pi and at the rates of an action.
+func offers(pi *[lra.NumApps]float64, rates []float32) *planner.Offers {
+	return &planner.Offers{
 		Prices: *pi, Rate: offerRate * math.Exp(rateScale*float64(rates[0])), Discount: Interest * math.Exp(rateScale*float64(rates[1])),
-	}, sweeps)
+	}
 }
 
 // BestNode returns the node that gains most in worth with a container of app, among those that permit it.
@@ -97,24 +102,30 @@ func BestNode(w *planner.Worth, x planner.Placement, permits []bool, app int) in
 
 // Constants are the parameters of the baseline constant: an action for every step.
 type Constants struct {
-	Redis    float64 `opt:"redis" doc:"action for the price of redis" range:"-1,1"`
-	MMS      float64 `opt:"mms" doc:"action for the price of mms" range:"-1,1"`
-	CKM      float64 `opt:"ckm" doc:"action for the price of ckm" range:"-1,1"`
-	YCSBA    float64 `opt:"ycsba" doc:"action for the price of ycsba" range:"-1,1"`
-	YCSBB    float64 `opt:"ycsbb" doc:"action for the price of ycsbb" range:"-1,1"`
-	ScD      float64 `opt:"scd" doc:"action for the price of scd" range:"-1,1"`
-	ISR      float64 `opt:"isr" doc:"action for the price of isr" range:"-1,1"`
-	Rate     float64 `opt:"rate" doc:"online: action for the rate of offers" range:"-1,1"`
-	Discount float64 `opt:"discount" doc:"online: action for the discount" range:"-1,1"`
+	Redis    float64 `opt:"redis" doc:"action for the price of redis" valid:"-1,1" range:"-1,1"`
+	MMS      float64 `opt:"mms" doc:"action for the price of mms" valid:"-1,1" range:"-1,1"`
+	CKM      float64 `opt:"ckm" doc:"action for the price of ckm" valid:"-1,1" range:"-1,1"`
+	YCSBA    float64 `opt:"ycsba" doc:"action for the price of ycsba" valid:"-1,1" range:"-1,1"`
+	YCSBB    float64 `opt:"ycsbb" doc:"action for the price of ycsbb" valid:"-1,1" range:"-1,1"`
+	ScD      float64 `opt:"scd" doc:"action for the price of scd" valid:"-1,1" range:"-1,1"`
+	ISR      float64 `opt:"isr" doc:"action for the price of isr" valid:"-1,1" range:"-1,1"`
+	Rate     float64 `opt:"rate" doc:"online: action for the rate of offers" valid:"-1,1" range:"-1,1"`
+	Discount float64 `opt:"discount" doc:"online: action for the discount" valid:"-1,1" range:"-1,1"`
+}
+
+// action returns the action, within the bounds of actions.
+func (c *Constants) action() (a [lra.NumApps + RateActions]float32) {
+	for i, x := range []float64{c.Redis, c.MMS, c.CKM, c.YCSBA, c.YCSBB, c.ScD, c.ISR, c.Rate, c.Discount} {
+		a[i] = float32(min(max(x, -MaxAction), MaxAction))
+	}
+	return a
 }
 
 // Policy returns the policy that takes the action, within the bounds of actions.
 func (c *Constants) Policy() envs.Policy {
-	fixed := [...]float64{c.Redis, c.MMS, c.CKM, c.YCSBA, c.YCSBB, c.ScD, c.ISR, c.Rate, c.Discount}
+	fixed := c.action()
 	return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
-		for i := range action {
-			action[i] = float32(min(max(fixed[i], -MaxAction), MaxAction))
-		}
+		copy(action, fixed[:])
 		return nil
 	}
 }

@@ -57,7 +57,7 @@ var baselines = []envs.Baseline{
 		New: linear((*planner.Problem).RoundingPrices)},
 	constants,
 	constants.Tuned("constant_tuned", "Takes the action that CMA-ES found for online arrivals at load 0.9 by the published profile (docs/results/lra.md, Constants).",
-		map[string]any{"redis": -0.53, "mms": 0.43, "ckm": -0.04, "ycsba": -0.28, "ycsbb": -0.22, "scd": -0.20, "isr": -0.03, "rate": 0.74, "discount": -0.08}),
+		prices.TunedPublished),
 }
 
 // constants is the baseline constant.

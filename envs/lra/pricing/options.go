@@ -27,7 +27,7 @@ type Options struct {
 // DefaultOptions returns the defaults of k8s/LRAPricing-v0.
 func DefaultOptions() Options {
 	o := world.DefaultOptions()
-	return Options{Instances: o.Instances, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward, Scale: priceScale, Base: prices.MeanValues}
+	return Options{Instances: o.Instances, Nodes: o.Nodes, Containers: 600, Arrivals: o.Arrivals, Load: o.Load, Reward: o.Reward, Scale: prices.DefaultUnit, Base: prices.MeanValues}
 }
 
 // common returns the options of package world.

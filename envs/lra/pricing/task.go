@@ -12,7 +12,6 @@ import (
 
 // Sizes of the spaces of k8s/LRAPricing-v0.
 const (
-	priceScale   = 0.5 // default of scale
 	features     = lra.NumApps + 3
 	onlinePeriod = 200 // containers placed at the same prices
 )

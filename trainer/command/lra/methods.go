@@ -36,7 +36,7 @@ func New() *cobra.Command {
 	for _, t := range lraTrainings {
 		cmd.AddCommand(newLRATrain(t))
 	}
-	cmd.AddCommand(newLRATrainSub(), newLRAInterference(), newLRATable(), newLRALearned(), newLRAPredict())
+	cmd.AddCommand(newLRATrainSub(), newLRAInterference(), newLRATable(), newLRALearned(), newLRAAdvantage(), newLRAPredict())
 	return cmd
 }
 

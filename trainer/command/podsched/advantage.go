@@ -1,31 +1,16 @@
 package podsched
 
 import (
-	"bytes"
-	"errors"
-
 	"github.com/spf13/cobra"
 
-	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/agents/advantage"
-	"github.com/kubernasium/kubernasium/agents/ppo"
-	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/run"
 )
 
-// advantageResult is the JSON of `podsched advantage`.
-type advantageResult struct {
-	Env       string         `json:"env"`
-	EnvKwargs map[string]any `json:"env_kwargs"`
-	Decisions int            `json:"decisions"`
-	Explained float64        `json:"explained"` // part of the variance of gains in episodes that were not learned from
-	Model     string         `json:"model"`
-}
-
 func newPodschedAdvantage() *cobra.Command {
-	c := advantage.Defaults()
-	var kwargs []string
-	var out string
+	c, d := advantage.GPUDefaults()
+	a := run.Advantage{Config: c}
 	cmd := &cobra.Command{
 		Use:   "advantage",
 		Short: "Train a node scorer of GPU scheduling by what nodes gain in rollouts of WeightedFGD",
@@ -39,64 +24,25 @@ wait in sum.`,
   trainer podsched advantage --out until_130.safetensors --until 1.3 --seed 2
   trainer podsched advantage --out timed.safetensors --env-kwargs dynamics:timed --density 0.02 --futures 4`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out == "" {
-				return errors.New("no file: give --out")
-			}
-			var err error
-			if c.EnvKwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-				return err
-			}
-			decisions, err := c.Collect(cmd.Context())
+			res, err := a.Run(cmd.Context(), cmd.ErrOrStderr(), cli.CommandLine(cmd))
 			if err != nil {
 				return err
 			}
-			net, explained, err := c.Fit(cmd.Context(), decisions)
-			if err != nil {
-				return err
-			}
-			network, policy, info, err := c.Policy(net)
-			if err != nil {
-				return err
-			}
-			cfg := ppo.Defaults()
-			cfg.Network, cfg.TotalTimesteps = network, 1 // PPO makes no step
-			learner, err := ppo.New(cfg, info, agents.Given(policy), c.Seed)
-			if err != nil {
-				return err
-			}
-			if err := writeAdvantage(out, learner, cli.CommandLine(cmd)); err != nil {
-				return err
-			}
-			res := advantageResult{Env: c.Env, EnvKwargs: c.EnvKwargs, Decisions: len(decisions), Explained: explained, Model: out}
-			return cli.Printf(cmd, res, "%s: %d decisions of %d episodes; %.1f %% of the variance of gains explained in episodes not learned from\n",
-				out, len(decisions), c.Episodes, 100*explained)
+			return cli.Printf(cmd, res, "%s", res.Text(a.Rounds*a.Episodes))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.Env, "env", c.Env, "id of the environment of GPU scheduling")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
-	f.StringVar(&out, "out", "", "file of the model")
-	f.Uint64Var(&c.Seed, "seed", c.Seed, "random seed")
-	f.Float64SliceVar(&c.Loads, "until", c.Loads, "GPUs requested, over those of the nodes, at which allocations count, in the mean; episodes and futures end at the last")
-	f.DurationVar(&c.Horizon, "horizon", c.Horizon, "with dynamics:timed, the length of futures, in which what pods wait counts in place of allocations")
-	f.Float64Var(&c.Density, "density", c.Density, "part of the decisions that are looked at")
-	f.IntVar(&c.Episodes, "episodes", c.Episodes, "episodes whose decisions are looked at")
-	f.IntVar(&c.Futures, "futures", c.Futures, "futures played for each node")
-	f.IntVar(&c.Steps, "steps", c.Steps, "gradient steps")
-	f.Float64Var(&c.Weight, "weight", c.Weight, "GPUs, in timed dynamics thousands of seconds, for a point of WeightedFGD's score")
+	f.StringVar(&a.Env, "env", a.Env, "id of the environment of GPU scheduling")
+	f.StringArrayVar(&a.Kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	f.StringVar(&a.Out, "out", "", "file of the model")
+	f.Uint64Var(&a.Seed, "seed", a.Seed, "random seed")
+	f.Float64Var(&a.Density, "density", a.Density, "part of the decisions that are looked at")
+	f.IntVar(&a.Rounds, "rounds", a.Rounds, "rounds of episodes; all but the first are the policy's own")
+	f.IntVar(&a.Episodes, "episodes", a.Episodes, "episodes of a round, whose decisions are looked at")
+	f.IntVar(&a.Futures, "futures", a.Futures, "futures played for each node")
+	f.IntVar(&a.Steps, "steps", a.Steps, "gradient steps after each round")
+	f.Float64Var(&a.Weight, "weight", a.Weight, "GPUs, in timed dynamics thousands of seconds, for a point of WeightedFGD's score")
+	f.Float64SliceVar(&d.Loads, "until", d.Loads, "GPUs requested, over those of the nodes, at which allocations count, in the mean; episodes and futures end at the last")
+	f.DurationVar(&d.Horizon, "horizon", d.Horizon, "with dynamics:timed, the length of futures, in which what pods wait counts in place of allocations")
 	return cmd
-}
-
-// writeAdvantage writes the model with the command that trained it.
-func writeAdvantage(path string, learner *ppo.Learner, command string) error {
-	var file bytes.Buffer
-	if err := learner.Save(&file); err != nil {
-		return err
-	}
-	f, err := models.Read(&file)
-	if err != nil {
-		return err
-	}
-	f.Meta.Metadata = map[string]string{cli.CommandKey: command}
-	return models.WriteFile(path, f)
 }

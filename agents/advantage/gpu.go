@@ -12,49 +12,73 @@ import (
 	"github.com/kubernasium/kubernasium/envs/podsched/gpushare"
 )
 
-// Gains looks into futures of a task: what nodes are worth to the pod. A future is drawn with replacement from all pods
-// of the episode, those to come included: it is for learning, not for playing.
+// GPU is the domain of k8s/GPUPodScheduling, with the heuristic WeightedFGD. A future is drawn with replacement from all
+// pods of the episode, those to come included: it is for learning, not for playing.
 //
 // In time-free dynamics a node is worth the GPUs that are allocated later. In timed dynamics it is worth less by what
 // pods wait.
-type Gains struct {
+type GPU struct {
+	// Loads are GPUs requested, over those of the nodes, in ascending order. What is allocated there counts, in the mean;
+	// episodes and futures end at the last.
+	Loads []float64
+	From  float64 // GPUs requested, over those of the nodes, from which decisions are looked at
+	// Horizon is the length of futures of timed dynamics, in which what pods wait counts in place of allocations.
+	Horizon time.Duration
+}
+
+// GPUDefaults returns the settings of docs/results/gpu.md. Weight is in GPUs, in timed dynamics in thousands of seconds.
+func GPUDefaults() (Config, *GPU) {
+	d := &GPU{Loads: []float64{1, 1.3}, From: 0.2, Horizon: 1500 * time.Second}
+	return Config{
+		Env: "k8s/GPUPodScheduling-v2", Domain: d, Rounds: 1, Episodes: 400, Density: 0.3, Best: 8, Others: 2, Futures: 6, Explore: 0.15,
+		Width: 64, Steps: 40_000, Batch: 256, LearningRate: 0.002, Weight: 0.015,
+	}, d
+}
+
+// Kwargs implements [Domain].
+func (d *GPU) Kwargs(opts map[string]any) {
+	if len(d.Loads) > 0 {
+		opts["load_end"] = d.Loads[len(d.Loads)-1]
+	}
+}
+
+// gpuGains implements [Gains].
+type gpuGains struct {
+	*GPU
 	t       *gpu.Task
-	loads   []float64 // GPUs requested, over those of the nodes, at which allocations count; futures end at the last
 	g       *gpushare.Gains
 	futures []gpushare.Future
 	worth   []float64
 
-	horizon  time.Duration // of futures in timed dynamics, or 0
+	timed    bool
 	courses  []gpushare.Course
 	possible []bool // by class: whether a pod fits a node of the empty cluster
 }
 
-// NewGains returns the gains of a task over the given number of futures. Loads are GPUs requested, over those of the
-// nodes, in ascending order: what is allocated there counts, and futures end at the last. In timed dynamics, futures
-// end after a horizon instead.
-func NewGains(task envs.Task, futures int, loads []float64, horizon time.Duration) (*Gains, error) {
+// Gains implements [Domain].
+func (d *GPU) Gains(task envs.Task, futures int) (Gains, error) {
 	t, ok := task.(*gpu.Task)
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("advantage: gains of %T, want a task of GPU scheduling", task)
 	case futures < 1:
 		return nil, errors.New("advantage: gains of no futures")
-	case len(loads) == 0 || !slices.IsSorted(loads):
-		return nil, fmt.Errorf("advantage: gains at the loads %v, want at least one, in ascending order", loads)
-	case t.Timed() && horizon <= 0:
-		return nil, fmt.Errorf("advantage: gains of waiting within %v, want more than 0", horizon)
+	case len(d.Loads) == 0 || !slices.IsSorted(d.Loads):
+		return nil, fmt.Errorf("advantage: gains at the loads %v, want at least one, in ascending order", d.Loads)
+	case t.Timed() && d.Horizon <= 0:
+		return nil, fmt.Errorf("advantage: gains of waiting within %v, want more than 0", d.Horizon)
 	}
-	g := &Gains{t: t, loads: loads, futures: make([]gpushare.Future, futures)}
-	if t.Timed() {
-		g.horizon, g.courses = horizon, make([]gpushare.Course, futures)
+	g := &gpuGains{GPU: d, t: t, timed: t.Timed(), futures: make([]gpushare.Future, futures)}
+	if g.timed {
+		g.courses = make([]gpushare.Course, futures)
 	}
 	return g, nil
 }
 
-// Begin prepares for an episode that has just begun.
-func (g *Gains) Begin() (err error) {
+// Begin implements [Gains].
+func (g *gpuGains) Begin() (err error) {
 	s := g.t.RolloutState()
-	if g.horizon > 0 {
+	if g.timed {
 		g.possible = g.possible[:0]
 		for i := range s.Catalogue.Classes {
 			g.possible = append(g.possible, s.Inventory.CouldFitSome(&s.Catalogue.Classes[i]))
@@ -64,27 +88,26 @@ func (g *Gains) Begin() (err error) {
 	return err
 }
 
-// Over reports whether no pod is to be placed: the episode began without a decision, or has ended.
-func (g *Gains) Over() bool { return g.t.RolloutState().Current < 0 }
+// Over implements [Gains].
+func (g *gpuGains) Over() bool { return g.t.RolloutState().Current < 0 }
 
-// Arrived returns the GPUs requested so far, over those of the nodes.
-func (g *Gains) Arrived() float64 {
+// Looks implements [Gains].
+func (g *gpuGains) Looks() bool {
 	s := g.t.RolloutState()
-	return float64(s.Requested) / float64(s.Inventory.Size.MilliGPU)
+	return float64(s.Requested)/float64(s.Inventory.Size.MilliGPU) >= g.From
 }
 
-// Nodes returns nodes for the pod; see [gpushare.Gains.Nodes].
-func (g *Gains) Nodes(best, others int, rng *rand.Rand) []int32 {
+// Nodes implements [Gains]; see [gpushare.Gains.Nodes].
+func (g *gpuGains) Nodes(best, others int, rng *rand.Rand) []int32 {
 	return g.g.Nodes(g.t.RolloutState().Class, best, others, rng)
 }
 
-// Play returns what the nodes of the last Nodes are worth, in the mean of futures that are equal for all of them: the
-// GPUs allocated after the pod went there, in the mean of loads, of which those that have passed count nothing; in
-// timed dynamics, minus the thousands of seconds that pods wait until the horizon. The result is valid until the next
-// call.
-func (g *Gains) Play(nodes []int32, rng *rand.Rand) []float64 {
+// Play implements [Gains]. The nodes of the last Nodes are worth the GPUs allocated after the pod went there, in the mean
+// of loads, of which those that have passed count nothing; in timed dynamics, minus the thousands of seconds that pods
+// wait until the horizon.
+func (g *gpuGains) Play(nodes []int32, rng *rand.Rand) []float64 {
 	s := g.t.RolloutState()
-	if g.horizon > 0 {
+	if g.timed {
 		for i := range g.courses {
 			g.draw(&g.courses[i], &s, rng)
 		}
@@ -95,12 +118,12 @@ func (g *Gains) Play(nodes []int32, rng *rand.Rand) []float64 {
 		return g.worth
 	}
 	left := func(load float64) int64 { return int64(load*float64(s.Inventory.Size.MilliGPU)) - s.Requested }
-	pods, last := s.Instance.Past(len(s.Instance.Arrivals)), len(g.loads)-1
+	pods, last := s.Instance.Past(len(s.Instance.Arrivals)), len(g.Loads)-1
 	for i := range g.futures {
 		f := &g.futures[i]
-		f.Pods = s.Catalogue.Resample(f.Pods[:0], pods, left(g.loads[last]), rng)
+		f.Pods = s.Catalogue.Resample(f.Pods[:0], pods, left(g.Loads[last]), rng)
 		f.Marks = f.Marks[:0]
-		for _, load := range g.loads[:last] {
+		for _, load := range g.Loads[:last] {
 			if rest := left(load); rest >= 0 {
 				f.Marks = append(f.Marks, s.Catalogue.Within(f.Pods, rest))
 			}
@@ -108,17 +131,17 @@ func (g *Gains) Play(nodes []int32, rng *rand.Rand) []float64 {
 	}
 	g.worth = g.g.Play(g.worth[:0], s.Class, nodes, g.futures)
 	for i := range g.worth {
-		g.worth[i] /= gpushare.WholeGPU * float64(len(g.loads))
+		g.worth[i] /= gpushare.WholeGPU * float64(len(g.Loads))
 	}
 	return g.worth
 }
 
 // draw draws a course: pods that arrive are drawn with replacement from those of the episode, and come at its times;
 // how long others run is drawn from the durations of its pods that are longer than they have run so far.
-func (g *Gains) draw(f *gpushare.Course, s *gpu.RolloutState, rng *rand.Rand) {
+func (g *gpuGains) draw(f *gpushare.Course, s *gpu.RolloutState, rng *rand.Rand) {
 	pods := s.Instance.Arrivals
 	duration := func() time.Duration { return pods[rng.IntN(len(pods))].Duration }
-	f.Duration, f.Offered, f.Until = duration(), s.Pos, g.horizon
+	f.Duration, f.Offered, f.Until = duration(), s.Pos, g.Horizon
 	f.Waiting, f.Running, f.Pods = f.Waiting[:0], f.Running[:0], f.Pods[:0]
 	for i, pod := range s.Queue {
 		if i != s.Pos {
@@ -136,7 +159,7 @@ func (g *Gains) draw(f *gpushare.Course, s *gpu.RolloutState, rng *rand.Rand) {
 		}
 	}
 	for _, next := range pods[s.Next:] {
-		if next.At-s.Now >= g.horizon {
+		if next.At-s.Now >= g.Horizon {
 			break
 		}
 		if p := &pods[rng.IntN(len(pods))]; g.possible[p.Class] {
@@ -145,14 +168,13 @@ func (g *Gains) draw(f *gpushare.Course, s *gpu.RolloutState, rng *rand.Rand) {
 	}
 }
 
-// scoreColumns returns the score of WeightedFGD, of 100, as a linear function of a node's row: weights by column.
-func scoreColumns(task envs.Task) (map[int]float32, error) {
+// Score implements [Gains]: the score of WeightedFGD, of 100.
+func (g *gpuGains) Score() (columns []Column, err error) {
 	w := gpushare.DefaultWeights
 	weights := map[string]float32{"score_fgd": 100, "model_pressure": float32(-w.Pressure * gpushare.MaxPressure), "score_best_fit": float32(100 * w.BestFit)}
-	columns := map[int]float32{}
-	for i, name := range task.(envs.FeatureNamer).Features()[0].Names {
+	for i, name := range g.t.Features()[0].Names {
 		if x, ok := weights[name]; ok {
-			columns[i] = x
+			columns = append(columns, Column{i, x})
 		}
 	}
 	if len(columns) != len(weights) {

@@ -1,0 +1,197 @@
+// Package lookahead plays futures in which containers come and go and the index chooses the nodes, for what a node is
+// worth to a container.
+package lookahead
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/kubernasium/kubernasium/envs/lra"
+	"github.com/kubernasium/kubernasium/envs/lra/planner"
+	"github.com/kubernasium/kubernasium/envs/lra/prices"
+)
+
+// Lookahead plays futures of clusters of equal nodes. Containers of equally likely applications arrive and live for
+// exponential times. Time is in mean lifetimes. One goroutine uses it at a time.
+type Lookahead struct {
+	index    *prices.Index
+	model    *planner.Model
+	arrivals float64 // rate
+	slots    int     // of the cluster
+
+	apps   []uint8 // of the running containers
+	where  []int32 // their nodes
+	events []event
+	rest   float64 // time from the last event to the horizon
+	seen   []lra.State
+	ranked []int32
+	copy   cluster
+}
+
+// event is the arrival of a container, or the departure of running container number gone, which the last one then
+// replaces.
+type event struct {
+	passed float64 // mean time since the last event
+	app    uint8
+	gone   int32 // −1: an arrival
+}
+
+// New returns the futures of nodes of m, placed by the index, with arrivals at the rate, on a number of slots.
+func New(m *planner.Model, index *prices.Index, arrivals float64, slots int) *Lookahead {
+	return &Lookahead{index: index, model: m, arrivals: arrivals, slots: slots}
+}
+
+// Nodes returns the best nodes by their index for a container of app, and a number of others, drawn from the rest. No
+// two are in the same state. The result is valid until the next call.
+func (l *Lookahead) Nodes(x planner.Placement, app, best, others int, rng *rand.Rand) []int32 {
+	l.seen, l.ranked = l.seen[:0], l.ranked[:0]
+	for i, s := range x {
+		if l.model.Next[s][app] != lra.NoState && !slices.Contains(l.seen, s) {
+			l.seen, l.ranked = append(l.seen, s), append(l.ranked, int32(i))
+		}
+	}
+	gain := func(i int32) float64 { return l.index.Worth[x[i].Add(app)] - l.index.Worth[x[i]] }
+	slices.SortStableFunc(l.ranked, func(i, k int32) int {
+		switch a, b := gain(i), gain(k); {
+		case a > b:
+			return -1
+		case a < b:
+			return 1
+		}
+		return 0
+	})
+	for k := best; k < min(best+others, len(l.ranked)); k++ {
+		j := k + rng.IntN(len(l.ranked)-k)
+		l.ranked[k], l.ranked[j] = l.ranked[j], l.ranked[k]
+	}
+	return l.ranked[:min(best+others, len(l.ranked))]
+}
+
+// Play appends to dst what the nodes are worth to a container of app, in the mean of futures that are equal for all of
+// them: the throughput over the horizon, and the worth of the nodes at its end.
+func (l *Lookahead) Play(dst []float64, x planner.Placement, app int, nodes []int32, futures int, horizon float64, rng *rand.Rand) []float64 {
+	first := len(dst)
+	for range nodes {
+		dst = append(dst, 0)
+	}
+	for range futures {
+		l.apps, l.where = l.apps[:0], l.where[:0]
+		for i, s := range x {
+			for a, k := range s.Counts() {
+				for range k {
+					l.apps, l.where = append(l.apps, uint8(a)), append(l.where, int32(i))
+				}
+			}
+		}
+		l.apps = append(l.apps, uint8(app))
+		l.draw(horizon, rng)
+		for k, node := range nodes {
+			l.copy.start(l, x, node, app)
+			dst[first+k] += l.copy.run(l) / float64(futures)
+		}
+	}
+	return dst
+}
+
+// draw draws the events of a future of the containers in apps.
+func (l *Lookahead) draw(horizon float64, rng *rand.Rand) {
+	l.events = l.events[:0]
+	for now := 0.0; ; {
+		rate := l.arrivals + float64(len(l.apps))
+		passed := 1 / rate
+		if now+passed > horizon {
+			l.rest = horizon - now
+			return
+		}
+		now += passed
+		if rng.Float64()*rate >= l.arrivals {
+			gone, last := rng.IntN(len(l.apps)), len(l.apps)-1
+			l.events = append(l.events, event{passed, l.apps[gone], int32(gone)})
+			l.apps[gone] = l.apps[last]
+			l.apps = l.apps[:last]
+			continue
+		}
+		app := uint8(rng.IntN(lra.NumApps))
+		if len(l.apps) == l.slots { // no node has room
+			l.events = append(l.events, event{passed, lra.NumApps, -1})
+			continue
+		}
+		l.events = append(l.events, event{passed, app, -1})
+		l.apps = append(l.apps, app)
+	}
+}
+
+// cluster is a copy of the nodes in which a future is played.
+type cluster struct {
+	x     []lra.State
+	gains [lra.NumApps][]float64 // in worth, of each node; −∞ without room
+	where []int32
+	value float64
+}
+
+// start copies the nodes and puts the container on one of them.
+func (c *cluster) start(l *Lookahead, x planner.Placement, node int32, app int) {
+	c.x, c.where, c.value = append(c.x[:0], x...), append(append(c.where[:0], l.where...), node), 0
+	for a := range c.gains {
+		c.gains[a] = slices.Grow(c.gains[a][:0], len(x))[:len(x)]
+	}
+	for i := range c.x {
+		c.value += l.model.Value[c.x[i]]
+		c.see(l, int32(i))
+	}
+	c.set(l, node, l.model.Next[x[node]][app])
+}
+
+// set changes the state of a node.
+func (c *cluster) set(l *Lookahead, node int32, to lra.State) {
+	c.value += l.model.Value[to] - l.model.Value[c.x[node]]
+	c.x[node] = to
+	c.see(l, node)
+}
+
+// see updates the gains of a node.
+func (c *cluster) see(l *Lookahead, node int32) {
+	s := c.x[node]
+	for a, next := range l.model.Next[s] {
+		gain := math.Inf(-1)
+		if next != lra.NoState {
+			gain = l.index.Worth[next] - l.index.Worth[s]
+		}
+		c.gains[a][node] = gain
+	}
+}
+
+// run plays the events.
+func (c *cluster) run(l *Lookahead) (earned float64) {
+	for _, e := range l.events {
+		earned += c.value * e.passed
+		switch {
+		case e.gone >= 0:
+			node, last := c.where[e.gone], len(c.where)-1
+			c.where[e.gone] = c.where[last]
+			c.where = c.where[:last]
+			c.set(l, node, c.x[node].Remove(int(e.app)))
+		case e.app < lra.NumApps:
+			node := best(c.gains[e.app])
+			c.where = append(c.where, node)
+			c.set(l, node, l.model.Next[c.x[node]][e.app])
+		}
+	}
+	earned += c.value * l.rest
+	for _, s := range c.x {
+		earned += l.index.Worth[s]
+	}
+	return earned
+}
+
+// best returns the first index of the largest value.
+func best(gains []float64) int32 {
+	best, most := 0, gains[0]
+	for i, g := range gains {
+		if g > most {
+			best, most = i, g
+		}
+	}
+	return int32(best)
+}
