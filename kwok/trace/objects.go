@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -192,11 +193,19 @@ func containers(t *clustertrace.Template) []corev1.Container {
 	return all
 }
 
-// hostPorts returns the host ports of a template, but none of another program's recording that it cannot read.
+// hostPorts returns the host ports of a template, but none of another program's recording that it cannot read. It returns
+// each once: a sidecar and a container may have the same, but one container may not.
+//
+// Source: AccumulateUniqueHostPorts of the API server's validation.
 func hostPorts(t *clustertrace.Template) (all []corev1.ContainerPort) {
 	for _, text := range t.HostPorts {
-		if p, err := clustertrace.ParseHostPort(text); err == nil {
-			all = append(all, corev1.ContainerPort{HostPort: int32(p.Port), ContainerPort: int32(p.Port), Protocol: corev1.Protocol(p.Protocol), HostIP: p.Address})
+		p, err := clustertrace.ParseHostPort(text)
+		if err != nil {
+			continue
+		}
+		port := corev1.ContainerPort{HostPort: int32(p.Port), ContainerPort: int32(p.Port), Protocol: corev1.Protocol(p.Protocol), HostIP: p.Address}
+		if !slices.Contains(all, port) {
+			all = append(all, port)
 		}
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
+	"github.com/kubernasium/kubernasium/kwok/trace"
 )
 
 // TestPreempted: the end of a pod that a scheduler evicted says so; other ends do not.
@@ -84,6 +85,33 @@ func TestRecordedHostPorts(t *testing.T) {
 	}}
 	got := recordOnce(t, fake.NewClientset(pod), filepath.Join(t.TempDir(), "t.jsonl"), nil)
 	if d := cmp.Diff([]string{"TCP/:82", "TCP/:80"}, got.Templates[0].HostPorts); d != "" {
+		t.Errorf("host ports (-want +got):\n%s", d)
+	}
+}
+
+// TestReplayedSharedHostPort: a sidecar and a container may have the same host port. The one container of the replayed pod has
+// it once, because AccumulateUniqueHostPorts of the API server's validation rejects a container with equal protocol, address
+// and port twice. Other protocols and addresses are other ports.
+func TestReplayedSharedHostPort(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	web := corev1.ContainerPort{HostPort: 80, ContainerPort: 80, Protocol: corev1.ProtocolTCP}
+	udp, local := web, web
+	udp.Protocol, local.HostIP = corev1.ProtocolUDP, "127.0.0.1"
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}, Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "sidecar", RestartPolicy: &always, Ports: []corev1.ContainerPort{web}}},
+		Containers:     []corev1.Container{{Name: "main", Ports: []corev1.ContainerPort{web, udp, local}}},
+	}}
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	recordOnce(t, fake.NewClientset(pod), path, nil)
+	client := fake.NewClientset()
+	if report, err := trace.Replay(t.Context(), client, path, trace.ReplayOptions{Speed: 1000, Scheduler: "default-scheduler"}); err != nil || report.Pods != 1 {
+		t.Fatalf("%+v, %v, want one pod", report, err)
+	}
+	got, err := client.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]corev1.ContainerPort{web, udp, local}, got.Spec.Containers[0].Ports); d != "" {
 		t.Errorf("host ports (-want +got):\n%s", d)
 	}
 }
