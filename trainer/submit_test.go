@@ -289,6 +289,15 @@ func TestSubmitDryRun(t *testing.T) {
 	}
 }
 
+// TestSubmitFileOfPods: an option may name a file that only the workload's pods have.
+func TestSubmitFileOfPods(t *testing.T) {
+	option := "trace:" + filepath.Join(t.TempDir(), "only-there.jsonl")
+	out := mustExecute(t, "train", "--env", "k8s/PodBalance-v0", "--env-kwargs", option, "--submit", workloadFile(t, ""), "--dry-run")
+	if want := "- --env-kwargs=" + option + "\n"; !strings.Contains(out, want) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+}
+
 // TestSubmitDryRunJSON: with --json the manifests are one document, a list of Kubernetes.
 func TestSubmitDryRunJSON(t *testing.T) {
 	out := mustExecute(t, "train", "--env", "k8s/GangWindow-v0", "--submit", workloadFile(t, "kind: job"), "--dry-run", "--json")
@@ -333,6 +342,9 @@ func TestSubmitRefuses(t *testing.T) {
 		{"kind: local\nqueue: q", nil, "kind: local has no Kueue"},
 		{"volume: {claim: c, size: 1Gi}", nil, "claim c exists"},
 		{"backoffLimit: -1", nil, "backoffLimit: -1"},
+		{"", []string{"--env", "k8s/PodBalance-v0", "--env-kwargs", "node:3"}, `make k8s/PodBalance-v0: envs: invalid option: unknown option "node"; did you mean "nodes"?`},
+		{"", []string{"--env", "k8s/PodBalance-v0", "--eval-env-kwargs", "node:3", "--dry-run"}, `did you mean "nodes"?`},
+		{"", []string{"--env", "k8s/GangWindow-v0", "--env-kwargs", "windows:0", "--dry-run"}, "windows is 0, want 1 to 20"},
 	} {
 		args := append([]string{"train", "--env", "classic/CartPole-v1", "--submit", workloadFile(t, tc.file)}, tc.args...)
 		if _, _, err := execute(t, context.Background(), args...); err == nil || !strings.Contains(err.Error(), tc.want) {

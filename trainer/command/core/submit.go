@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/trainer/cli"
+	"github.com/kubernasium/kubernasium/trainer/play"
 	"github.com/kubernasium/kubernasium/trainer/run"
 	"github.com/kubernasium/kubernasium/trainer/submit"
 	"github.com/kubernasium/kubernasium/version"
@@ -82,8 +84,22 @@ func readWorkload(file string, flags *pflag.FlagSet, c *run.Config) (*submission
 	return s, nil
 }
 
+// checkOptions returns the error with which the training would reject the options of its environments. A file that this
+// machine lacks is none: the workload's pods may have it.
+func checkOptions(spec *envs.Spec, c *run.Config) error {
+	for _, opts := range []map[string]any{c.EnvKwargs, play.Validation(spec, c.EnvKwargs, c.EvalEnvKwargs)} {
+		if _, err := spec.Open(opts); errors.Is(err, envs.ErrInvalidOption) {
+			return fmt.Errorf("make %s: %w", spec.ID, err)
+		}
+	}
+	return nil
+}
+
 // submit runs the workload here or in a cluster, or only prints it.
-func (s *submission) submit(cmd *cobra.Command, c *run.Config, dryRun bool) error {
+func (s *submission) submit(cmd *cobra.Command, spec *envs.Spec, c *run.Config, dryRun bool) error {
+	if err := checkOptions(spec, c); err != nil {
+		return err
+	}
 	if n := c.Params.NEnvs; n < int(*s.Servers) {
 		return fmt.Errorf("servers: %d, but n_envs is %d: want at least one environment for each", *s.Servers, n)
 	}

@@ -156,7 +156,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 				}
 			}
 			if job != nil {
-				return job.submit(cmd, &c, dryRun)
+				return job.submit(cmd, spec, &c, dryRun)
 			}
 			if !several {
 				return train(cmd, spec, c, compare)
