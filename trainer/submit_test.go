@@ -271,7 +271,7 @@ func TestSubmitLocalInterrupted(t *testing.T) {
 // goes along.
 func TestSubmitDryRun(t *testing.T) {
 	conf := envstest.TempFile(t, "mine.yml", "n_envs: 4\nn_steps: 64\n")
-	out := mustExecute(t, "train", "--env", "k8s/GangWindow-v0", "--env-kwargs", "windows:5", "--env-kwargs", "penalty:45", "--conf-file", conf, "--submit", workloadFile(t, "servers: 2"), "--dry-run")
+	out := mustExecute(t, "train", "--env", "k8s/GangWindow-v0", "--env-kwargs", "windows:5", "--env-kwargs", "penalty:45", "--conf-file", conf, "--submit", workloadFile(t, "---\nservers: 2\n---\n# no more\n"), "--dry-run")
 	for _, want := range []string{
 		"kind: JobSet", "kind: PersistentVolumeClaim", "kind: Secret", "kind: ConfigMap", "name: ppo-k8s-gangwindow-v0\n",
 		"- --env-kwargs=windows:5\n              - --env-kwargs=penalty:45\n", "- --conf-file=/conf/mine.yml\n",
@@ -342,6 +342,9 @@ func TestSubmitRefuses(t *testing.T) {
 		{"kind: local\nqueue: q", nil, "kind: local has no Kueue"},
 		{"volume: {claim: c, size: 1Gi}", nil, "claim c exists"},
 		{"backoffLimit: -1", nil, "backoffLimit: -1"},
+		{"kind: job\n---\nservers: 3", nil, "workload.yaml: document 2: want one YAML document in the file"},
+		{"---\n---\nservers: 3", nil, "document 2: want one"},
+		{"kind: job\n---\n}", nil, "document 2: yaml: line"},
 		{"", []string{"--env", "k8s/PodBalance-v0", "--env-kwargs", "node:3"}, `make k8s/PodBalance-v0: envs: invalid option: unknown option "node"; did you mean "nodes"?`},
 		{"", []string{"--env", "k8s/PodBalance-v0", "--eval-env-kwargs", "node:3", "--dry-run"}, `did you mean "nodes"?`},
 		{"", []string{"--env", "k8s/GangWindow-v0", "--env-kwargs", "windows:0", "--dry-run"}, "windows is 0, want 1 to 20"},

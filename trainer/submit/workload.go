@@ -1,12 +1,15 @@
 package submit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -94,11 +97,31 @@ func Read(path string, t Training) (*Workload, error) {
 	if err := yaml.UnmarshalStrict(text, w); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrWorkload, path, err)
 	}
+	if err := oneDocument(text); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrWorkload, path, err)
+	}
 	w.setDefaults(t)
 	if err := w.check(); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrWorkload, path, err)
 	}
 	return w, nil
+}
+
+// oneDocument returns an error for YAML with more than one document. [yaml.UnmarshalStrict] reads the first and ignores
+// the others. Empty ones are permitted, such as after a last line of dashes.
+func oneDocument(text []byte) error {
+	docs := yamlv3.NewDecoder(bytes.NewReader(text))
+	for n := 1; ; n++ {
+		var doc any
+		switch err := docs.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("document %d: %w", n, err)
+		case n > 1 && doc != nil:
+			return fmt.Errorf("document %d: want one YAML document in the file", n)
+		}
+	}
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
