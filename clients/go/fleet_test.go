@@ -35,6 +35,16 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// TestUnknownScheme: the error names every kind of URL.
+func TestUnknownScheme(t *testing.T) {
+	for _, url := range []string{"ftp://127.0.0.1", "127.0.0.1"} {
+		_, err := Dial(context.Background(), url, "classic/CartPole-v1", 1, Options{})
+		if want := "want ws://host:port, wss://host:port, unix:///path or k8s+dns://name:port"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+}
+
 // TestAnotherServerTakesOver: when a server is gone, its environments continue on another one, with the steps of a local
 // vector; and again when that is gone, too.
 func TestAnotherServerTakesOver(t *testing.T) {

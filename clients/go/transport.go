@@ -53,7 +53,7 @@ func dial(ctx context.Context, rawURL, token string, tlsConfig *tls.Config) (tra
 		}
 		return dialWebSocket(ctx, u, token, tlsConfig)
 	}
-	return nil, fmt.Errorf("client: URL %q, want ws://host:port, wss://host:port or unix:///path", rawURL)
+	return nil, fmt.Errorf("client: URL %q, want ws://host:port, wss://host:port, unix:///path or %s://name:port", rawURL, schemeDNS)
 }
 
 func dialWebSocket(ctx context.Context, u *url.URL, token string, tlsConfig *tls.Config) (transport, error) {

@@ -292,6 +292,8 @@ def test_cancelled_calls_of_a_fleet(fleet: list[Server]) -> None:
                 await envs.send(np.zeros(64, np.int64))
             with pytest.raises(errors.UnimplementedError, match="several servers"):
                 await envs.recv()
+        with pytest.raises(ValueError, match=r"URL 'ftp://127\.0\.0\.1', want ws://.* or k8s\+dns://name:port"):
+            await aio.connect("ftp://127.0.0.1")
         with pytest.raises(ValueError, match=r"aio\.make takes several"):
             await aio.connect(urls)
         with pytest.raises(errors.UnknownEnvError):

@@ -213,8 +213,9 @@ def test_nobody_there(tmp_path) -> None:
         port = held.getsockname()[1]
     with pytest.raises(errors.ConnectionLostError):
         connect(f"ws://127.0.0.1:{port}", timeout=60)
-    with pytest.raises(ValueError, match="WebSocket URL"):
-        connect("ftp://127.0.0.1")
+    for url in ("ftp://127.0.0.1", "ws://"):
+        with pytest.raises(ValueError, match=f"URL '{url}', want ws://.*, wss://.*, unix:.* or k8s\\+dns://name:port"):
+            connect(url)
 
 
 def test_http_server_that_is_not_ours(server: Server) -> None:

@@ -25,7 +25,7 @@ from kubernasium.protocol.connection import CLIENT, GRACE, VERSION, missing
 from kubernasium.protocol.dial import is_loopback, many
 from kubernasium.protocol.packing import ZSTD, Packer, compresses
 from kubernasium.protocol.transport import MAX_FRAME
-from kubernasium.protocol.websocket import BINARY, CLOSE, PING, PONG, Upgrade, masked, tls_context
+from kubernasium.protocol.websocket import BINARY, CLOSE, PING, PONG, URLS, Upgrade, masked, tls_context
 
 _LENGTH = struct.Struct("<I")
 _MOST_INFLIGHT = 1 << 10  # requests without a reply, whatever the server permits
@@ -274,7 +274,7 @@ async def _open(url: str, token: str | None) -> tuple[asyncio.StreamReader, asyn
         return await asyncio.open_unix_connection(unquote(parts.netloc + parts.path))
     secure = parts.scheme in ("wss", "https")
     if not (secure or parts.scheme in ("ws", "http")) or not parts.hostname:
-        raise ValueError(f"{url!r} is not a WebSocket URL such as ws://127.0.0.1:8080")
+        raise ValueError(f"URL {url!r}, want {URLS}")
     upgrade = Upgrade(parts, token if token is not None else os.environ.get("KUBERNASIUM_TOKEN") or None)
     reader, writer = await asyncio.open_connection(
         parts.hostname, parts.port or (443 if secure else 80), ssl=tls_context() if secure else None

@@ -17,6 +17,7 @@ from kubernasium.errors import ConnectionLostError, KubernasiumError, ProtocolEr
 from kubernasium.protocol.transport import MAX_FRAME, SLACK, START, Transport
 
 SUBPROTOCOL = "kubernasium.v1"
+URLS = "ws://host:port, wss://host:port, unix:/path or k8s+dns://name:port"  # the kinds of URLs, for errors
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _MAX_RESPONSE = 64 << 10
 _FIN, _MASKED = 0x80, 0x80
@@ -179,7 +180,7 @@ def connect_websocket(url: str, token: str | None, timeout: float | None) -> Web
     """
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise ValueError(f"{url!r} is not a WebSocket URL such as ws://127.0.0.1:8080")
+        raise ValueError(f"URL {url!r}, want {URLS}")
     upgrade = Upgrade(parts, token)
     secure = parts.scheme == "wss"
     port = parts.port or (443 if secure else 80)
