@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import gymnasium
@@ -35,6 +37,14 @@ class Toy(gymnasium.Env):
 
     def step(self, action: object) -> tuple:
         return self.observation_space.sample(), 1.0, bool(self.np_random.random() < 0.1), False, {}
+
+
+@pytest.fixture(autouse=True)
+def toy() -> Iterator[None]:
+    """Registers the id of Toy, as of another server."""
+    gymnasium.register("test/Toy-v0", entry_point="kubernasium.env:Env", kwargs={"env_id": "test/Toy-v0"})
+    yield
+    del gymnasium.registry["test/Toy-v0"]
 
 
 BOX = spaces.Box(-1, 1, (3,))
@@ -107,12 +117,12 @@ def test_every_shipped_policy_comes_back(root: Path, tmp_path: Path) -> None:
 
 
 def test_command_and_refusals(tmp_path: Path) -> None:
-    envs = VecNormalize(DummyVecEnv([lambda: Toy(BOX, spaces.Discrete(3))]))
+    envs = VecNormalize(DummyVecEnv([lambda: Toy(spaces.Box(-1, 1, (4,)), spaces.Discrete(2))]))
     model = PPO("MlpPolicy", envs, **SMALL).learn(16)
     model.save(tmp_path / "m.zip")
     envs.save(tmp_path / "v.pkl")
     command = [sys.executable, "-m", "kubernasium.save_native", tmp_path / "m.zip", tmp_path / "m.safetensors"]
-    more = ["--env", "test/Toy-v0", "--env-kwargs", "size:3", "--vec-normalize", tmp_path / "v.pkl"]
+    more = ["--env", "classic/CartPole-v1", "--env-kwargs", "size:3", "--vec-normalize", tmp_path / "v.pkl"]
     output = subprocess.run([*command, *more], check=True, capture_output=True, text=True).stdout
     assert "ppo, 16 timesteps" in output
     meta, tensors = read(tmp_path / "m.safetensors")
@@ -131,3 +141,25 @@ def test_command_and_refusals(tmp_path: Path) -> None:
     sac = SAC("MlpPolicy", Toy(BOX, BOX), buffer_size=10)
     with pytest.raises(ModelError, match="want one of PPO"):
         save(sac, tmp_path / "n.safetensors", env="test/Toy-v0")
+
+
+def test_unknown_environments(tmp_path: Path) -> None:
+    """An id that is none of kubernasium's is refused before a file is written; Gymnasium's CartPole-v1 is none."""
+    model = PPO("MlpPolicy", Toy(BOX, spaces.Discrete(3)), **SMALL)
+    for env, message in {
+        "CartPole-v1": r"no environment 'CartPole-v1'; did you mean classic/CartPole-v1\?",
+        "k8s/GangWindov-v0": r"did you mean k8s/GangWindow-v0",
+        "mine/X-v0": r"kubernasium\.register adds those of another server",
+    }.items():
+        with pytest.raises(ModelError, match=message):
+            save(model, tmp_path / "n.safetensors", env=env)
+    model.save(tmp_path / "m.zip")
+    command = [sys.executable, "-m", "kubernasium.save_native", tmp_path / "m.zip", tmp_path / "n.safetensors"]
+    for url, message in {"": "no environment 'mine/X-v0'", f"unix:{tmp_path}/none": f"{tmp_path}/none"}.items():
+        run = subprocess.run(
+            [*command, "--env", "mine/X-v0"], env=os.environ | {"KUBERNASIUM_URL": url}, capture_output=True, text=True
+        )
+        assert run.returncode == 1
+        assert message in run.stderr
+        assert "Traceback" not in run.stderr
+    assert not (tmp_path / "n.safetensors").exists()

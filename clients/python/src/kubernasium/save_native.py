@@ -20,12 +20,15 @@ of Stable-Baselines3 can run code when they are read: take only those that you t
 from __future__ import annotations
 
 import argparse
+import difflib
 import hashlib
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -39,7 +42,9 @@ from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import Tensor, nn
 
+from kubernasium.errors import KubernasiumError
 from kubernasium.model_file import FORMAT, ModelError
+from kubernasium.registration import register
 from kubernasium.sb3_policies import ACTIVATIONS, Observation
 
 _ALGORITHMS: dict[type[BaseAlgorithm], str] = {PPO: "ppo", A2C: "a2c", DQN: "dqn", RecurrentPPO: "ppo_lstm"}
@@ -83,13 +88,16 @@ def save(
     Args:
         model: PPO, A2C, DQN or RecurrentPPO.
         path: of the file.
-        env: id of the environment that the model is for.
+        env: id of the environment that the model is for: of the bundled server, or of one whose environments
+            `kubernasium.register` has added. Its spaces are not compared with the model's; the trainer does that.
         vec_normalize: statistics to include; by default those of the model's own environment.
         **env_kwargs: options of the environment.
 
     Raises:
-        ModelError: the model has what the native trainer cannot express; the message says what.
+        ModelError: there is no such environment, or the model has what the native trainer cannot express; the message
+            says what.
     """
+    _check_env(env)
     algo = next((name for kind, name in _ALGORITHMS.items() if type(model) is kind), None)
     if algo is None:
         names = ", ".join(kind.__name__ for kind in _ALGORITHMS)
@@ -112,6 +120,19 @@ def save(
     if metadata:
         meta["metadata"] = metadata
     Path(path).write_bytes(_file(tensors | statistics, meta))
+
+
+def _ids() -> list[str]:
+    """Returns the ids of the environments of kubernasium that are registered with Gymnasium."""
+    return [env for env, spec in gymnasium.registry.items() if str(spec.entry_point).startswith("kubernasium.")]
+
+
+def _check_env(env: str) -> None:
+    known = _ids()
+    if env not in known:
+        near = " or ".join(difflib.get_close_matches(env, known))
+        hint = f"did you mean {near}?" if near else "kubernasium.register adds those of another server"
+        raise ModelError(f"no environment {env!r}; {hint}")
 
 
 def _text(description: Any) -> str:
@@ -301,7 +322,11 @@ def main() -> None:
         "zip", help="file of Stable-Baselines3's save; it can run code, so take only one that you trust"
     )
     parser.add_argument("model", help="safetensors file to write, for trainer eval and the like")
-    parser.add_argument("--env", required=True, help="id of the environment that the model is for")
+    parser.add_argument(
+        "--env",
+        required=True,
+        help="id of the environment that the model is for, of the bundled server or of that at KUBERNASIUM_URL",
+    )
     parser.add_argument(
         "--env-kwargs", action="append", default=[], help="option key:value of the environment (repeat)"
     )
@@ -314,8 +339,10 @@ def main() -> None:
                 normalizer = pickle.load(file)
         model = load_zip(arguments.zip)
         options = dict(_option(text) for text in arguments.env_kwargs)
+        if arguments.env not in _ids() and os.environ.get("KUBERNASIUM_URL"):
+            register()
         save(model, arguments.model, env=arguments.env, vec_normalize=normalizer, **options)
-    except (ModelError, OSError, ValueError) as error:
+    except (KubernasiumError, OSError, ValueError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     print(f"{arguments.model}: {_ALGORITHMS[type(model)]}, {model.num_timesteps} timesteps")
 
