@@ -195,10 +195,10 @@ run: build ## train PPO on k8s/GangForecast-v0, compare it with every baseline, 
 PRETRAINED_ALGOS ?= ppo a2c dqn reinforce ppo_lstm
 PRETRAINED_ENVS  ?= $(notdir $(wildcard models/pretrained/*))
 VPA_FORECASTER   := $(CACHE)/pretrained-vpa/lstm_forecaster.safetensors
-GPU_ADVANTAGE    := $(CACHE)/pretrained/advantage.safetensors
+ADVANTAGE        := $(CACHE)/pretrained/advantage.safetensors
 
-# The file beside each model says how it is trained. Agents of vertical pod autoscaling imitate the forecaster. The model of
-# GPUPodScheduling-v2 is trained by a command of its own.
+# The file beside each model says how it is trained. Agents of vertical pod autoscaling imitate the forecaster. The models of
+# GPUPodScheduling-v2 and LRAOnline-v0 are trained by commands of their own.
 pretrained: build ## train the models of models/pretrained anew and write their cards: about a quarter of an hour
 	@rm -rf $(CACHE)/pretrained $(CACHE)/pretrained-vpa && mkdir -p $(CACHE)/pretrained $(CACHE)/pretrained-vpa
 	@for env in $(subst /,-,$(PRETRAINED_ENVS)); do best=(); \
@@ -206,7 +206,10 @@ pretrained: build ## train the models of models/pretrained anew and write their 
 			bin/trainer vpa forecaster --env-kwargs hold:60 --out $(VPA_FORECASTER); best+=(--model $(VPA_FORECASTER)); \
 		fi; \
 		if [ $$env = k8s-GPUPodScheduling-v2 ]; then \
-			bin/trainer podsched advantage --seed 1 --out $(GPU_ADVANTAGE); best+=(--model $(GPU_ADVANTAGE)); \
+			bin/trainer podsched advantage --seed 1 --out $(ADVANTAGE); best+=(--model $(ADVANTAGE)); \
+		fi; \
+		if [ $$env = k8s-LRAOnline-v0 ]; then \
+			bin/trainer lra advantage --seed 1 --out $(ADVANTAGE); best+=(--model $(ADVANTAGE)); \
 		fi; \
 		for algo in $(PRETRAINED_ALGOS); do \
 			conf=models/pretrained/$$env/$$algo.yml; [ -f $$conf ] || continue; \

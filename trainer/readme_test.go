@@ -15,7 +15,7 @@ func TestReadmeScores(t *testing.T) {
 	sources := map[string]string{ // of rows without a card
 		"GangWindow-v0": "gang", "GangForecast-v0": "gang", "PodBalance-v0": "balance", "GPUPodScheduling-v": "gpu",
 		"VerticalPodAutoscaler-v1": "vpa_shared", "LRAPlacement-v0": "sealed", "LRASubcluster-v0": "sealed", "LRAHierarchical-v0": "sealed",
-		"LRAPricing-v0": "lra", "online arrivals": "lra",
+		"LRAPricing-v0": "lra", "LRAOnline-v0": "lra",
 	}
 	_, table, ok := strings.Cut(envstest.Read(t, filepath.Join("..", "README.md")), "| environment | unit | episodes |")
 	if !ok {

@@ -118,9 +118,18 @@ func (c *Config) Train(ctx context.Context, progress func(round int, r Report)) 
 // Decision holds the gains of the nodes that were tried for one pod or container, the heuristic's choice first.
 type Decision struct {
 	Episode int
-	Rows    []float32 // of the nodes, each followed by the globals
+	Nodes   []float32 // rows of the nodes
+	Globals []float32 // the rest of the observation
 	Scores  []float32 // the heuristic's
 	Gains   []float32 // what nodes are worth more than in the mean of them
+}
+
+// rows appends the network's inputs: the row of each node, followed by the globals.
+func (d *Decision) rows(dst []float32) []float32 {
+	for row := range slices.Chunk(d.Nodes, len(d.Nodes)/len(d.Gains)) {
+		dst = append(append(dst, row...), d.Globals...)
+	}
+	return dst
 }
 
 // Report says what a network is worth in the episodes that it has not seen, every tenth.
@@ -204,7 +213,7 @@ func (c *Config) Fit(ctx context.Context, decisions []Decision) (net *fused.Netw
 	}
 	rng := rand.New(pcg.New(c.Seed))
 	net, err = fused.New(models.Spec{
-		Inputs: len(train[0].Rows) / len(train[0].Gains),
+		Inputs: len(train[0].Nodes)/len(train[0].Gains) + len(train[0].Globals),
 		Towers: []models.Tower{{Name: "gain_net", Hidden: []int{c.Width, c.Width}, Activation: models.ReLU}},
 		Heads:  []models.Head{{Name: "gain", Size: 1, Gain: 0.1}},
 	}, rng)
@@ -276,7 +285,7 @@ func (b *buffers) errors(net *fused.Network, decisions []Decision) (rest, all fl
 	b.rows, b.grad = b.rows[:0], b.grad[:0]
 	n := 0
 	for i := range decisions {
-		b.rows = append(b.rows, decisions[i].Rows...)
+		b.rows = decisions[i].rows(b.rows)
 		n += len(decisions[i].Gains)
 	}
 	q, err := net.Forward(b.rows, n)

@@ -41,7 +41,7 @@ func checkCollect(t *testing.T, c Config) {
 	}
 	one, three := collect(1), collect(3)
 	same := func(a, b Decision) bool {
-		return a.Episode == b.Episode && slices.Equal(a.Rows, b.Rows) && slices.Equal(a.Gains, b.Gains)
+		return a.Episode == b.Episode && slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Globals, b.Globals) && slices.Equal(a.Gains, b.Gains)
 	}
 	if len(one) < 10 || !slices.EqualFunc(one, three, same) {
 		t.Fatalf("%d decisions on one core and %d on three, want equal ones", len(one), len(three))
@@ -66,11 +66,11 @@ func TestFit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var decisions []Decision
 	for k := range 1000 {
-		d := Decision{Episode: k}
+		d := Decision{Episode: k, Globals: []float32{0.5}}
 		mean := float32(0)
 		for range 4 {
 			x, y := rng.Float32(), rng.Float32()
-			d.Rows = append(d.Rows, x, y, 0.5)
+			d.Nodes = append(d.Nodes, x, y)
 			d.Gains, d.Scores = append(d.Gains, 2*x-y), append(d.Scores, 0)
 			mean += (2*x - y) / 4
 		}

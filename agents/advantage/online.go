@@ -20,10 +20,10 @@ type Online struct {
 
 // OnlineDefaults returns the settings of docs/results/lra.md.
 func OnlineDefaults() (Config, *Online) {
-	d := &Online{Horizon: 0.3}
+	d := &Online{Horizon: 0.2}
 	return Config{
 		Env: "k8s/LRAOnline-v0", Domain: d, Rounds: 4, Episodes: 60, Density: 1, Best: 6, Others: 1, Futures: 1, Explore: 0.15,
-		Width: 96, Steps: 20_000, Batch: 256, LearningRate: 0.002, Weight: 0.43,
+		Width: 96, Steps: 15_000, Batch: 256, LearningRate: 0.002, Weight: 0.43,
 	}, d
 }
 

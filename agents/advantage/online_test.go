@@ -46,7 +46,7 @@ func TestOwnEpisodes(t *testing.T) {
 			var rows [][]float32
 			for _, d := range all {
 				if d.Episode == k {
-					rows = append(rows, d.Rows)
+					rows = append(rows, d.Nodes)
 				}
 			}
 			return rows
@@ -66,7 +66,7 @@ func TestOwnEpisodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second[0].Episode != c.Episodes || slices.Equal(second[0].Rows, own[0].Rows) {
+	if second[0].Episode != c.Episodes || slices.Equal(second[0].Nodes, own[0].Nodes) {
 		t.Errorf("the second round begins with episode %d, want %d, and another one", second[0].Episode, c.Episodes)
 	}
 }

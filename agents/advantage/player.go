@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs"
@@ -113,7 +114,7 @@ func (p *player) best(obs []float32, mask []bool) (int32, error) {
 	return node, nil
 }
 
-// scoreOf returns the heuristic's score of a row.
+// scoreOf returns the heuristic's score of a node's row.
 func (p *player) scoreOf(row []float32) (score float32) {
 	for _, w := range p.score {
 		score += w.Weight * row[w.Column]
@@ -130,15 +131,18 @@ func (p *player) row(dst, obs []float32, node int) []float32 {
 
 // decision keeps the rows of the nodes tried and their gains.
 func (p *player) decision(episode int, obs []float32, tried []int32, worth []float64) Decision {
-	d := Decision{Episode: episode}
+	n := &p.nodes
+	d := Decision{
+		Episode: episode, Nodes: make([]float32, 0, len(tried)*n.Features), Globals: slices.Concat(obs[:n.Offset], obs[n.Offset+n.N*n.Features:]),
+		Scores: make([]float32, 0, len(tried)), Gains: make([]float32, 0, len(tried)),
+	}
 	mean := 0.0
 	for _, x := range worth {
 		mean += x / float64(len(worth))
 	}
 	for i, node := range tried {
-		start := len(d.Rows)
-		d.Rows = p.row(d.Rows, obs, int(node))
-		d.Scores = append(d.Scores, p.scoreOf(d.Rows[start:]))
+		row := obs[n.Offset+int(node)*n.Features:][:n.Features]
+		d.Nodes, d.Scores = append(d.Nodes, row...), append(d.Scores, p.scoreOf(row))
 		d.Gains = append(d.Gains, float32(worth[i]-mean))
 	}
 	return d

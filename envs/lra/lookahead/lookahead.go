@@ -26,6 +26,7 @@ type Lookahead struct {
 	rest   float64 // time from the last event to the horizon
 	seen   []lra.State
 	ranked []int32
+	now    cluster // before the container is placed
 	copy   cluster
 }
 
@@ -75,6 +76,7 @@ func (l *Lookahead) Play(dst []float64, x planner.Placement, app int, nodes []in
 	for range nodes {
 		dst = append(dst, 0)
 	}
+	l.now.start(l, x)
 	for range futures {
 		l.apps, l.where = l.apps[:0], l.where[:0]
 		for i, s := range x {
@@ -87,7 +89,9 @@ func (l *Lookahead) Play(dst []float64, x planner.Placement, app int, nodes []in
 		l.apps = append(l.apps, uint8(app))
 		l.draw(horizon, rng)
 		for k, node := range nodes {
-			l.copy.start(l, x, node, app)
+			l.copy.become(&l.now)
+			l.copy.where = append(append(l.copy.where[:0], l.where...), node)
+			l.copy.set(l, node, l.model.Next[x[node]][app])
 			dst[first+k] += l.copy.run(l) / float64(futures)
 		}
 	}
@@ -130,9 +134,9 @@ type cluster struct {
 	value float64
 }
 
-// start copies the nodes and puts the container on one of them.
-func (c *cluster) start(l *Lookahead, x planner.Placement, node int32, app int) {
-	c.x, c.where, c.value = append(c.x[:0], x...), append(append(c.where[:0], l.where...), node), 0
+// start begins with nodes in states x.
+func (c *cluster) start(l *Lookahead, x planner.Placement) {
+	c.x, c.value = append(c.x[:0], x...), 0
 	for a := range c.gains {
 		c.gains[a] = slices.Grow(c.gains[a][:0], len(x))[:len(x)]
 	}
@@ -140,7 +144,14 @@ func (c *cluster) start(l *Lookahead, x planner.Placement, node int32, app int) 
 		c.value += l.model.Value[c.x[i]]
 		c.see(l, int32(i))
 	}
-	c.set(l, node, l.model.Next[x[node]][app])
+}
+
+// become copies the nodes of another cluster.
+func (c *cluster) become(of *cluster) {
+	c.x, c.value = append(c.x[:0], of.x...), of.value
+	for a := range c.gains {
+		c.gains[a] = append(c.gains[a][:0], of.gains[a]...)
+	}
 }
 
 // set changes the state of a node.

@@ -2,6 +2,8 @@ package online
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
@@ -43,6 +45,41 @@ func index(c prices.Constants) func(envs.Task) (envs.Policy, error) {
 	})
 }
 
+// rollout are the parameters of the baseline index_rollout.
+type rollout struct {
+	Nodes   int     `opt:"nodes" doc:"nodes tried: those with the largest index" range:"2,12"`
+	Futures int     `opt:"futures" doc:"futures played for each" range:"1,128,log"`
+	Horizon float64 `opt:"horizon" doc:"length of futures in mean lifetimes" range:"0.005,0.5,log"`
+}
+
+// policy makes policies that try nodes in futures, which the index plays.
+func (r rollout) policy() func(envs.Task) (envs.Policy, error) {
+	return envs.ForTask("lra: a baseline of online placement", func(t *Task) (envs.Policy, error) {
+		if r.Nodes < 1 || r.Futures < 1 || !(r.Horizon > 0) {
+			return nil, fmt.Errorf("lra: index_rollout with %d nodes, %d futures and a horizon of %v, want at least 1, 1 and more than 0", r.Nodes, r.Futures, r.Horizon)
+		}
+		ahead := t.Lookahead()
+		var rng *rand.Rand
+		var worth []float64
+		return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
+			if first {
+				rng = world.BaselineRand()
+			}
+			x, app := t.ep.Placement(), t.ep.App()
+			nodes := ahead.Nodes(x, app, r.Nodes, 0, rng)
+			worth = ahead.Play(worth[:0], x, app, nodes, r.Futures, r.Horizon, rng)
+			best := 0
+			for k := range worth {
+				if worth[k] > worth[best] {
+					best = k
+				}
+			}
+			action[0] = float32(nodes[best])
+			return ctx.Err()
+		}, nil
+	})
+}
+
 var baselines = []envs.Baseline{
 	{Name: "random", Doc: "Draws among the nodes with a free slot.",
 		New: choose(func(_ *Task, p *planner.Problem) planner.Chooser { return p.Random(world.BaselineRand()) })},
@@ -57,6 +94,9 @@ var baselines = []envs.Baseline{
 		prices.TunedGenerated),
 	indices.Tuned("index_tuned_published", "Takes the node with the largest index at the constants that CMA-ES found by the published profile.",
 		prices.TunedPublished),
+	envs.Parametric(envs.Baseline{
+		Name: "index_rollout", Doc: "Tries the nodes with the largest index at the options' constants: plays equal futures by the index from each, and takes the one that earns most.",
+	}, rollout{Nodes: 4, Futures: 16, Horizon: 0.02}, rollout.policy),
 }
 
 // indices is the baseline index.

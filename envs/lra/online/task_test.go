@@ -4,6 +4,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kubernasium/kubernasium/envs"
@@ -229,11 +230,29 @@ func TestTunedIndices(t *testing.T) {
 	}
 }
 
+// TestRollout: rollouts of the index are better than the index, and need sound parameters. The standard deviation of a paired
+// difference is 0.002.
+func TestRollout(t *testing.T) {
+	v := envstest.Open(t, id, 1, envs.VecOptions{Options: map[string]any{"containers": 3000}, Autoreset: envs.Disabled})
+	play := func(baseline string) (sum float64) {
+		for seed := range uint64(4) {
+			sum += envstest.Column(t, v, envstest.Play(t, v, envstest.Policy(t, v, baseline), seed), "throughput") / 4
+		}
+		return sum
+	}
+	if rollout, index := play("index_rollout"), play("index_tuned"); rollout < index+0.001 {
+		t.Errorf("index_rollout reaches %v and index_tuned %v, want 0.001 more", rollout, index)
+	}
+	if _, err := envs.NewPolicies(v, "index_rollout:futures=0", 0); err == nil || !strings.Contains(err.Error(), "0 futures") {
+		t.Errorf("without futures: %v, want an error", err)
+	}
+}
+
 // TestBaselines play permitted nodes to the end, and random and round_robin not the same.
 func TestBaselines(t *testing.T) {
 	v := envstest.Open(t, id, 1, envs.VecOptions{Options: map[string]any{"nodes": 4, "containers": 50, "load": 1.0}, Autoreset: envs.Disabled})
 	seen := map[float64]string{}
-	for _, name := range []string{"random", "round_robin", "least_loaded", "greedy", "index", "index_tuned", "index_tuned_published"} {
+	for _, name := range []string{"random", "round_robin", "least_loaded", "greedy", "index", "index_tuned", "index_tuned_published", "index_rollout"} {
 		b := envstest.Play(t, v, envstest.Policy(t, v, name), 5)
 		got := envstest.Column(t, v, b, "throughput")
 		if placed := envstest.Column(t, v, b, "placed"); placed != 50 {

@@ -108,13 +108,13 @@ func TestCardBold(t *testing.T) {
 // outdone are the baselines that every pretrained model of an environment beats.
 var outdone = map[string]string{
 	"k8s/GangWindow-v0": "static_3", "k8s/GangForecast-v0": "uncorrected", "k8s/PodBalance-v0": "KubeDefault", "k8s/GPUPodScheduling-v0": "Random",
-	"k8s/LRAPlacement-v0": "round_robin", "k8s/LRASubcluster-v0": "round_robin",
+	"k8s/LRAPlacement-v0": "round_robin", "k8s/LRASubcluster-v0": "round_robin", "k8s/LRAOnline-v0": "index_tuned",
 }
 
 // TestPretrained plays the models that this repository ships: CartPole's keep the pole up for
 // all 500 steps, others beat a baseline on the same episodes: GangWindow's the best static planner, GangForecast's the planner alone,
 // PodBalance's the stock scheduler on unlike nodes and pods, those of containers that interfere
-// their dealing out in turn.
+// their dealing out in turn, or online the tuned index.
 func TestPretrained(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 20 episodes of each model; run without -short")
