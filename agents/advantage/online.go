@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -69,7 +70,7 @@ func (g *onlineGains) Nodes(best, others int, rng *rand.Rand) []int32 {
 
 // Play implements [Gains].
 func (g *onlineGains) Play(nodes []int32, rng *rand.Rand) []float64 {
-	g.worth = g.l.Play(g.worth[:0], g.t.Placement(), g.t.App(), nodes, g.futures, g.Horizon, rng)
+	g.worth = g.l.Play(context.Background(), g.worth[:0], g.t.Placement(), g.t.App(), nodes, g.futures, g.Horizon, rng)
 	return g.worth
 }
 

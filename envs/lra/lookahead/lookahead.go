@@ -3,6 +3,7 @@
 package lookahead
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -70,8 +71,9 @@ func (l *Lookahead) Nodes(x planner.Placement, app, best, others int, rng *rand.
 }
 
 // Play appends to dst what the nodes are worth to a container of app, in the mean of futures that are equal for all of
-// them: the throughput over the horizon, and the worth of the nodes at its end.
-func (l *Lookahead) Play(dst []float64, x planner.Placement, app int, nodes []int32, futures int, horizon float64, rng *rand.Rand) []float64 {
+// them: the throughput over the horizon, and the worth of the nodes at its end. It stops early when ctx ends; what it returns
+// then means nothing.
+func (l *Lookahead) Play(ctx context.Context, dst []float64, x planner.Placement, app int, nodes []int32, futures int, horizon float64, rng *rand.Rand) []float64 {
 	first := len(dst)
 	for range nodes {
 		dst = append(dst, 0)
@@ -89,6 +91,9 @@ func (l *Lookahead) Play(dst []float64, x planner.Placement, app int, nodes []in
 		l.apps = append(l.apps, uint8(app))
 		l.draw(horizon, rng)
 		for k, node := range nodes {
+			if ctx.Err() != nil {
+				return dst
+			}
 			l.copy.become(&l.now)
 			l.copy.where = append(append(l.copy.where[:0], l.where...), node)
 			l.copy.set(l, node, l.model.Next[x[node]][app])

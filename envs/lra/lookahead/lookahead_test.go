@@ -106,7 +106,7 @@ func TestPlay(t *testing.T) {
 	f := newFixture(t, four...)
 	const app, futures, horizon = 6, 20_000, 0.4
 	nodes := []int32{0, 1, 2}
-	got := f.ahead.Play(nil, f.x, app, nodes, futures, horizon, rand.New(rand.NewPCG(1, 2)))
+	got := f.ahead.Play(t.Context(), nil, f.x, app, nodes, futures, horizon, rand.New(rand.NewPCG(1, 2)))
 	rng := rand.New(rand.NewPCG(3, 4))
 	for k, node := range nodes {
 		var sum, squares float64
@@ -130,7 +130,7 @@ func TestFuturesAreEqual(t *testing.T) {
 	f := newFixture(t, four...)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
-		got := f.ahead.Play(nil, f.x, 2, []int32{0, 1, 0}, 1, 0.3, rng)
+		got := f.ahead.Play(t.Context(), nil, f.x, 2, []int32{0, 1, 0}, 1, 0.3, rng)
 		if got[0] != got[2] || math.Abs(got[0]-got[1]) < 1e-9 {
 			t.Fatalf("nodes 0, 1 and 0 are worth %v, want two equal numbers", got)
 		}
@@ -140,7 +140,7 @@ func TestFuturesAreEqual(t *testing.T) {
 // TestWorthAtTheEnd: without time to pass, a node is worth what the nodes are with the container. The result is appended.
 func TestWorthAtTheEnd(t *testing.T) {
 	f := newFixture(t, four...)
-	got := f.ahead.Play([]float64{7}, f.x, 1, []int32{2}, 3, 1e-9, rand.New(rand.NewPCG(1, 2)))
+	got := f.ahead.Play(t.Context(), []float64{7}, f.x, 1, []int32{2}, 3, 1e-9, rand.New(rand.NewPCG(1, 2)))
 	want := f.index.Worth[f.x[2].Add(1)]
 	for _, i := range []int{0, 1, 3} {
 		want += f.index.Worth[f.x[i]]
@@ -154,7 +154,7 @@ func TestWorthAtTheEnd(t *testing.T) {
 func TestFull(t *testing.T) {
 	f := newFixture(t, lra.Counts{1, 1, 1, 1, 1, 1, 1})
 	const app = 0
-	got := f.ahead.Play(nil, f.x, app, []int32{0}, 20_000, 0.5, rand.New(rand.NewPCG(1, 2)))[0]
+	got := f.ahead.Play(t.Context(), nil, f.x, app, []int32{0}, 20_000, 0.5, rand.New(rand.NewPCG(1, 2)))[0]
 	rng, sum := rand.New(rand.NewPCG(3, 4)), 0.0
 	for range 20_000 {
 		sum += f.play(app, 0, 0.5, rng) / 20_000

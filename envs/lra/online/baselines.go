@@ -67,7 +67,7 @@ func (r rollout) policy() func(envs.Task) (envs.Policy, error) {
 			}
 			x, app := t.ep.Placement(), t.ep.App()
 			nodes := ahead.Nodes(x, app, r.Nodes, 0, rng)
-			worth = ahead.Play(worth[:0], x, app, nodes, r.Futures, r.Horizon, rng)
+			worth = ahead.Play(ctx, worth[:0], x, app, nodes, r.Futures, r.Horizon, rng)
 			best := 0
 			for k := range worth {
 				if worth[k] > worth[best] {
