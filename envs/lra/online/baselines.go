@@ -12,8 +12,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// choose makes a policy of a chooser, which start makes for each episode. If the chooser finds no node, the policy takes
-// the first permitted one.
+// choose makes a policy of a chooser, which start makes for each episode.
 func choose(start func(t *Task, p *planner.Problem) planner.Chooser) func(envs.Task) (envs.Policy, error) {
 	return envs.ForTask("lra: a baseline of online placement", func(t *Task) (envs.Policy, error) {
 		var chooser planner.Chooser
@@ -21,11 +20,7 @@ func choose(start func(t *Task, p *planner.Problem) planner.Chooser) func(envs.T
 			if first {
 				chooser = start(t, t.ep.Empty())
 			}
-			node, app := chooser(t.ep.Placement(), t.ep.App()), t.ep.App()
-			if node < 0 || !t.ep.Permits(node, app) {
-				node = t.ep.FirstOpen(0, len(t.ep.Placement()))
-			}
-			action[0] = float32(node)
+			action[0] = float32(t.ep.Choose(chooser))
 			return nil
 		}, nil
 	})
@@ -52,7 +47,7 @@ type rollout struct {
 	Horizon float64 `opt:"horizon" doc:"length of futures in mean lifetimes" range:"0.005,0.5,log"`
 }
 
-// policy makes policies that try nodes in futures, which the index plays.
+// policy makes policies that take the node with the highest mean value over futures, which the index plays.
 func (r rollout) policy() func(envs.Task) (envs.Policy, error) {
 	return envs.ForTask("lra: a baseline of online placement", func(t *Task) (envs.Policy, error) {
 		if r.Nodes < 1 || r.Futures < 1 || !(r.Horizon > 0) {
@@ -95,7 +90,7 @@ var baselines = []envs.Baseline{
 	indices.Tuned("index_tuned_published", "Takes the node with the largest index at the constants that CMA-ES found by the published profile.",
 		prices.TunedPublished),
 	envs.Parametric(envs.Baseline{
-		Name: "index_rollout", Doc: "Tries the nodes with the largest index at the options' constants: plays equal futures by the index from each, and takes the one that earns most.",
+		Name: "index_rollout", Doc: "Plays equal futures by the index, at the options' constants, from each of the nodes with the largest index, and takes the node with the highest mean value.",
 	}, rollout{Nodes: 4, Futures: 16, Horizon: 0.02}, rollout.policy),
 }
 

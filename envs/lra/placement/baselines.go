@@ -16,19 +16,10 @@ func choose(start func(ctx context.Context, t *Task, p *planner.Problem) (planne
 		return world.Policy(func(ctx context.Context) (world.Descent, error) {
 			chooser, err := start(ctx, t, t.ep.Empty())
 			return world.Descent{
-				Tree: &t.tree, Decision: t.ep.Decided, Choose: func() int { return t.pick(chooser) }, Below: t.ep.FirstOpen,
+				Tree: &t.tree, Decision: t.ep.Decided, Choose: func() int { return t.ep.Choose(chooser) }, Below: t.ep.FirstOpen,
 			}, err
 		}), nil
 	})
-}
-
-// pick returns the node for the container to place.
-func (t *Task) pick(chooser planner.Chooser) int {
-	app := t.ep.App()
-	if node := chooser(t.ep.Placement(), app); node >= 0 && t.ep.Permits(node, app) {
-		return node
-	}
-	return t.ep.FirstOpen(0, len(t.ep.Placement()))
 }
 
 // plan makes a policy of a planner of whole batches: a container goes to the first node that still lacks one of its

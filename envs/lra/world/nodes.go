@@ -28,6 +28,15 @@ func (e *Episode) FirstOpen(first, end int) int {
 	return first
 }
 
+// Choose returns the node that a chooser takes for the container to place, or the first permitted one if the chooser finds none.
+func (e *Episode) Choose(c planner.Chooser) int {
+	app := e.App()
+	if node := c(e.x, app); node >= 0 && e.Permits(node, app) {
+		return node
+	}
+	return e.FirstOpen(0, len(e.x))
+}
+
 // meant reports whether node i is meant for app.
 func (e *Episode) meant(i, app int) bool {
 	for k, l := range e.src.limits {
