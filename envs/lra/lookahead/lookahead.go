@@ -1,8 +1,9 @@
-// Package lookahead plays futures in which containers come and go and the index chooses the nodes, for what a node is
-// worth to a container.
+// Package lookahead values nodes for a container: it plays futures in which containers come and go, and the index chooses
+// their nodes.
 package lookahead
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -21,8 +22,9 @@ type Lookahead struct {
 	arrivals float64 // rate
 	slots    int     // of the cluster
 
-	apps   []uint8 // of the running containers
-	where  []int32 // their nodes
+	placed []uint8 // applications of the running containers, the new one last
+	where  []int32 // nodes of all but the new one
+	apps   []uint8 // scratch of draw
 	events []event
 	rest   float64 // time from the last event to the horizon
 	seen   []lra.State
@@ -54,15 +56,7 @@ func (l *Lookahead) Nodes(x planner.Placement, app, best, others int, rng *rand.
 		}
 	}
 	gain := func(i int32) float64 { return l.index.Worth[x[i].Add(app)] - l.index.Worth[x[i]] }
-	slices.SortStableFunc(l.ranked, func(i, k int32) int {
-		switch a, b := gain(i), gain(k); {
-		case a > b:
-			return -1
-		case a < b:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(l.ranked, func(i, k int32) int { return cmp.Compare(gain(k), gain(i)) })
 	for k := best; k < min(best+others, len(l.ranked)); k++ {
 		j := k + rng.IntN(len(l.ranked)-k)
 		l.ranked[k], l.ranked[j] = l.ranked[j], l.ranked[k]
@@ -70,8 +64,8 @@ func (l *Lookahead) Nodes(x planner.Placement, app, best, others int, rng *rand.
 	return l.ranked[:min(best+others, len(l.ranked))]
 }
 
-// Play appends to dst what the nodes are worth to a container of app, in the mean of futures that are equal for all of
-// them: the throughput over the horizon, and the worth of the nodes at its end. It stops early when ctx ends; what it returns
+// Play appends to dst the values of the nodes for a container of app: the throughput over the horizon plus the worth of
+// all nodes at its end, as means over futures that are equal for all of them. It stops early when ctx ends; what it returns
 // then means nothing.
 func (l *Lookahead) Play(ctx context.Context, dst []float64, x planner.Placement, app int, nodes []int32, futures int, horizon float64, rng *rand.Rand) []float64 {
 	first := len(dst)
@@ -79,16 +73,16 @@ func (l *Lookahead) Play(ctx context.Context, dst []float64, x planner.Placement
 		dst = append(dst, 0)
 	}
 	l.now.start(l, x)
-	for range futures {
-		l.apps, l.where = l.apps[:0], l.where[:0]
-		for i, s := range x {
-			for a, k := range s.Counts() {
-				for range k {
-					l.apps, l.where = append(l.apps, uint8(a)), append(l.where, int32(i))
-				}
+	l.placed, l.where = l.placed[:0], l.where[:0]
+	for i, s := range x {
+		for a, k := range s.Counts() {
+			for range k {
+				l.placed, l.where = append(l.placed, uint8(a)), append(l.where, int32(i))
 			}
 		}
-		l.apps = append(l.apps, uint8(app))
+	}
+	l.placed = append(l.placed, uint8(app))
+	for range futures {
 		l.draw(horizon, rng)
 		for k, node := range nodes {
 			if ctx.Err() != nil {
@@ -103,9 +97,9 @@ func (l *Lookahead) Play(ctx context.Context, dst []float64, x planner.Placement
 	return dst
 }
 
-// draw draws the events of a future of the containers in apps.
+// draw draws the events of a future.
 func (l *Lookahead) draw(horizon float64, rng *rand.Rand) {
-	l.events = l.events[:0]
+	l.events, l.apps = l.events[:0], append(l.apps[:0], l.placed...)
 	for now := 0.0; ; {
 		rate := l.arrivals + float64(len(l.apps))
 		passed := 1 / rate

@@ -101,7 +101,7 @@ func (f *fixture) play(app, node int, horizon float64, rng *rand.Rand) (earned f
 	}
 }
 
-// TestPlay: in the mean, nodes are worth what futures with clocks earn.
+// TestPlay compares the values of nodes with means over futures that have clocks.
 func TestPlay(t *testing.T) {
 	f := newFixture(t, four...)
 	const app, futures, horizon = 6, 20_000, 0.4
@@ -125,7 +125,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestFuturesAreEqual: the same node is worth the same in each future, and another one is not.
+// TestFuturesAreEqual: the same node has the same value in each future, and another node has another value.
 func TestFuturesAreEqual(t *testing.T) {
 	f := newFixture(t, four...)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -137,7 +137,7 @@ func TestFuturesAreEqual(t *testing.T) {
 	}
 }
 
-// TestWorthAtTheEnd: without time to pass, a node is worth what the nodes are with the container. The result is appended.
+// TestWorthAtTheEnd: without a horizon, the value is the worth of the nodes with the container. Play appends it.
 func TestWorthAtTheEnd(t *testing.T) {
 	f := newFixture(t, four...)
 	got := f.ahead.Play(t.Context(), []float64{7}, f.x, 1, []int32{2}, 3, 1e-9, rand.New(rand.NewPCG(1, 2)))
@@ -150,7 +150,7 @@ func TestWorthAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestFull: arrivals that find no slot are lost, and the play goes on.
+// TestFull: a full cluster rejects arrivals, and the future continues.
 func TestFull(t *testing.T) {
 	f := newFixture(t, lra.Counts{1, 1, 1, 1, 1, 1, 1})
 	const app = 0

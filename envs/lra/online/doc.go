@@ -1,5 +1,5 @@
 // Package online implements k8s/LRAOnline-v0: the agent places long-running containers that come and go, one by one, on
-// nodes where they interfere. It sees the index of each node, which looks ahead as far as a node alone can.
+// nodes where they interfere. The observation has the index of each node, which values its future containers.
 //
 // # Action
 //
@@ -8,10 +8,10 @@
 //
 // # Observation
 //
-// Dict of nodes, a Box of 23 numbers for each node, and cluster, a Box of 36. The index of a node for an application is
-// by how much its worth grows with a container of it, and −1 without a free slot. The worth is what the containers of a
-// node and those that follow earn ([planner.Worth]), less their prices, by the options redis to discount. A margin is by
-// how much the index of a node exceeds the largest of all other nodes. A row of nodes:
+// Dict of nodes, a Box of 23 numbers for each node, and cluster, a Box of 36. The worth of a node is the expected
+// discounted throughput of its present and future containers less their prices ([planner.Worth]); the options redis to
+// discount set prices and rates. The index of a node for an application is the increase of its worth with one more
+// container, and −1 without a free slot. The margin is that index less the largest of all other nodes. A row of nodes:
 //
 //	index  meaning                                                     min  max
 //	0–6    containers of each application, over 8                      0    1
@@ -33,8 +33,8 @@
 // # Reward
 //
 // The throughput over the time until the next arrival, divided by the mean number of running containers and the mean
-// length of an episode (dense, the default), or all of it at the end (terminal). The return is thus near the mean throughput of a container, as a
-// multiple of its throughput alone on a node. The reward gap also subtracts the value of the running containers and of
+// length of an episode (dense, the default), or all of it at the end (terminal). The return is thus near the mean
+// throughput of a container, as a multiple of its throughput alone on a node. The reward gap also subtracts the value of the running containers and of
 // the nodes at the duals of the linear bound of the mean mix. All policies that choose permitted nodes have the same
 // containers running, so this changes them alike and reduces the variance. Rewards are by score_table, observations and
 // the index by table.

@@ -1,6 +1,8 @@
 package online
 
 import (
+	"unsafe"
+
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
 	"github.com/kubernasium/kubernasium/envs/lra"
@@ -56,7 +58,11 @@ func (t *Task) Spaces() (obs, act space.Space) {
 func (t *Task) Info(_ *cluster.State, dst []float64) { t.ep.Info(dst) }
 
 // Bytes implements [envs.Sized].
-func (t *Task) Bytes() envs.Bytes { return t.src.Bytes() }
+func (t *Task) Bytes() envs.Bytes {
+	b := t.src.Bytes()
+	b.Shared += int64(unsafe.Sizeof(*t.src.index))
+	return b
+}
 
 // Placement returns the state of each node, which the caller must not change.
 func (t *Task) Placement() planner.Placement { return t.ep.Placement() }
@@ -64,7 +70,7 @@ func (t *Task) Placement() planner.Placement { return t.ep.Placement() }
 // App returns the application of the container to place, or [world.NoApp].
 func (t *Task) App() int { return t.ep.App() }
 
-// Lookahead returns futures of the cluster, placed by the index that the options set.
+// Lookahead plays futures of the cluster by the index that the options set.
 func (t *Task) Lookahead() *lookahead.Lookahead {
 	return lookahead.New(t.src.model(), t.src.index, t.src.Scale, t.src.Slots)
 }
