@@ -1,15 +1,15 @@
 // Package advantage learns a node scorer from the gains of rollouts, by least squares.
 //
-// A decision of an episode is looked at as follows: for some nodes, a heuristic plays the same futures after the pod or
-// container went there. What a node gains over the mean of the nodes is noisy, and the choice of the best is more so. A
-// network that learns the gains of many decisions averages the noise. The policy adds a weight times the heuristic's
-// score, since the gains of nodes that rollouts seldom try are not learned well.
+// At a sampled decision, the pod or container goes to several nodes in turn, and a heuristic plays the same futures from
+// each. The gain of a node is the value of its futures less the mean over these nodes. It is noisy, and the choice of the
+// best node is more so. A network that learns the gains of many decisions averages the noise. The policy adds a weight
+// times the heuristic's score, because the network learns little about nodes that rollouts seldom try.
 //
 // Two domains have such futures: [GPU], with the heuristic WeightedFGD, and [Online], with the index of nodes.
 //
 // With the rollouts' policy π, the network estimates its advantage A(s, a), up to a number for each state; taking the best
-// action is one step of policy iteration. The first round plays the heuristic's episodes. The policy comes to other
-// states, where its choices can be worse; so further rounds play the episodes of the policy so far.
+// action is one step of policy iteration. The first round samples the heuristic's episodes. The policy reaches other
+// states, where its choices can be worse. Further rounds therefore sample episodes of the policy so far.
 //
 // Source: Lagoudakis and Parr, "Reinforcement Learning as Classification", ICML 2003; Tesauro and Galperin,
 // "On-line Policy Improvement using Monte-Carlo Search", NeurIPS 1996; Ross, Gordon and Bagnell, "A Reduction of
@@ -37,7 +37,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/optim"
 )
 
-// Config describes what is learned from.
+// Config configures a training.
 type Config struct {
 	Env       string         // id
 	EnvKwargs map[string]any // options
@@ -46,7 +46,7 @@ type Config struct {
 
 	Rounds       int     // all but the first in the policy's own episodes
 	Episodes     int     // that are played in each
-	Density      float64 // part of the decisions that are looked at, of those that the domain has futures for
+	Density      float64 // sampled part of the eligible decisions
 	Best, Others int     // nodes tried: those of the highest score, and drawn ones
 	Futures      int
 	Explore      float64 // part of the decisions of every other episode of the first round that takes one of the four best nodes at random
@@ -56,7 +56,7 @@ type Config struct {
 	Weight              float64 // gain for a point of the heuristic's score
 }
 
-// A Domain has futures of episodes.
+// A Domain plays futures of the episodes of its environments.
 type Domain interface {
 	// Kwargs adds the options of an environment that learning needs.
 	Kwargs(opts map[string]any)
@@ -64,18 +64,18 @@ type Domain interface {
 	Gains(task envs.Task, futures int) (Gains, error)
 }
 
-// Gains looks into futures of a task: what nodes are worth to the pod or container.
+// Gains values nodes for a task's pod or container by futures.
 type Gains interface {
 	// Begin prepares for an episode that has just begun.
 	Begin() error
-	// Over reports whether no decision is to be made: the episode began without one, or has ended.
+	// Over reports whether no decision remains: the episode began without one, or has ended.
 	Over() bool
-	// Looks reports whether the decision is one to look at.
-	Looks() bool
+	// Eligible reports whether the decision may be sampled.
+	Eligible() bool
 	// Nodes returns the best nodes by the heuristic, and a number of others. The result is valid until the next call.
 	Nodes(best, others int, rng *rand.Rand) []int32
-	// Play returns what nodes are worth, in the mean of futures that are equal for all of them. The result is valid until the
-	// next call.
+	// Play returns the values of nodes: means over futures that are equal for all of them. The result is valid until the next
+	// call.
 	Play(nodes []int32, rng *rand.Rand) []float64
 	// Score returns the heuristic's score, as a linear function of columns of a node's row.
 	Score() ([]Column, error)
@@ -121,7 +121,7 @@ type Decision struct {
 	Nodes   []float32 // rows of the nodes
 	Globals []float32 // the rest of the observation
 	Scores  []float32 // the heuristic's
-	Gains   []float32 // what nodes are worth more than in the mean of them
+	Gains   []float32 // values of the nodes less their mean
 }
 
 // rows appends the network's inputs: the row of each node, followed by the globals.
@@ -132,7 +132,7 @@ func (d *Decision) rows(dst []float32) []float32 {
 	return dst
 }
 
-// Report says what a network is worth in the episodes that it has not seen, every tenth.
+// Report evaluates a network on the episodes that it has not seen, every tenth.
 type Report struct {
 	Decisions int     // in all
 	Explained float64 // part of the variance of the gains that the network explains

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/podsched/gpu"
+	"github.com/kubernasium/kubernasium/models/fused"
 
 	_ "github.com/kubernasium/kubernasium/envs/all"
 )
@@ -21,19 +22,20 @@ func small() Config {
 }
 
 func TestCollectIsDeterministic(t *testing.T) {
-	t.Run("time-free", func(t *testing.T) { checkCollect(t, small()) })
+	t.Run("time-free", func(t *testing.T) { checkCollect(t, small(), nil) })
 	t.Run("timed", func(t *testing.T) {
 		c := small()
 		c.EnvKwargs = map[string]any{"num_nodes": 8, "dynamics": gpu.DynamicsTimed, "num_pods": 60, "load": 1.5}
-		checkCollect(t, c)
+		checkCollect(t, c, nil)
 	})
 }
 
-func checkCollect(t *testing.T, c Config) {
+// checkCollect collects with the network's policy, or with the heuristic, on one core and on three.
+func checkCollect(t *testing.T, c Config, net *fused.Network) {
 	t.Helper()
 	collect := func(procs int) []Decision {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		d, err := c.Collect(t.Context(), 0, nil)
+		d, err := c.Collect(t.Context(), 0, net)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +43,7 @@ func checkCollect(t *testing.T, c Config) {
 	}
 	one, three := collect(1), collect(3)
 	same := func(a, b Decision) bool {
-		return a.Episode == b.Episode && slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Globals, b.Globals) && slices.Equal(a.Gains, b.Gains)
+		return a.Episode == b.Episode && slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Globals, b.Globals) && slices.Equal(a.Scores, b.Scores) && slices.Equal(a.Gains, b.Gains)
 	}
 	if len(one) < 10 || !slices.EqualFunc(one, three, same) {
 		t.Fatalf("%d decisions on one core and %d on three, want equal ones", len(one), len(three))

@@ -21,7 +21,7 @@ type GPU struct {
 	// Loads are GPUs requested, over those of the nodes, in ascending order. What is allocated there counts, in the mean;
 	// episodes and futures end at the last.
 	Loads []float64
-	From  float64 // GPUs requested, over those of the nodes, from which decisions are looked at
+	From  float64 // GPUs requested, over those of the nodes, from which decisions are eligible
 	// Horizon is the length of futures of timed dynamics, in which what pods wait counts in place of allocations.
 	Horizon time.Duration
 }
@@ -41,6 +41,8 @@ func (d *GPU) Kwargs(opts map[string]any) {
 		opts["load_end"] = d.Loads[len(d.Loads)-1]
 	}
 }
+
+var _ Domain = (*GPU)(nil)
 
 // gpuGains implements [Gains].
 type gpuGains struct {
@@ -91,8 +93,8 @@ func (g *gpuGains) Begin() (err error) {
 // Over implements [Gains].
 func (g *gpuGains) Over() bool { return g.t.RolloutState().Current < 0 }
 
-// Looks implements [Gains].
-func (g *gpuGains) Looks() bool {
+// Eligible implements [Gains].
+func (g *gpuGains) Eligible() bool {
 	s := g.t.RolloutState()
 	return float64(s.Requested)/float64(s.Inventory.Size.MilliGPU) >= g.From
 }

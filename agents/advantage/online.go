@@ -13,8 +13,8 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// Online is the domain of k8s/LRAOnline-v0, with the index as heuristic. A node is worth the throughput until the horizon,
-// and the worth of the nodes then.
+// Online is the domain of k8s/LRAOnline-v0, with the index as heuristic. The value of a node is the throughput until the
+// horizon plus the worth of all nodes at its end.
 type Online struct {
 	Horizon float64 // of futures, in mean lifetimes of a container
 }
@@ -30,6 +30,8 @@ func OnlineDefaults() (Config, *Online) {
 
 // Kwargs implements [Domain].
 func (d *Online) Kwargs(map[string]any) {}
+
+var _ Domain = (*Online)(nil)
 
 // onlineGains implements [Gains].
 type onlineGains struct {
@@ -60,8 +62,8 @@ func (g *onlineGains) Begin() error { return nil }
 // Over implements [Gains].
 func (g *onlineGains) Over() bool { return g.t.App() == world.NoApp }
 
-// Looks implements [Gains].
-func (g *onlineGains) Looks() bool { return true }
+// Eligible implements [Gains].
+func (g *onlineGains) Eligible() bool { return true }
 
 // Nodes implements [Gains].
 func (g *onlineGains) Nodes(best, others int, rng *rand.Rand) []int32 {

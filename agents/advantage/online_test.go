@@ -21,8 +21,20 @@ func smallOnline() Config {
 	return c
 }
 
-// TestOnlineIsDeterministic also in the policy's own episodes.
-func TestOnlineIsDeterministic(t *testing.T) { checkCollect(t, smallOnline()) }
+// TestOnlineIsDeterministic covers episodes of the index and the policy's own.
+func TestOnlineIsDeterministic(t *testing.T) {
+	c := smallOnline()
+	checkCollect(t, c, nil)
+	decisions, err := c.Collect(t.Context(), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, _, err := c.Fit(t.Context(), decisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkCollect(t, c, net)
+}
 
 // TestOwnEpisodes: rounds after the first are the policy's, which takes other nodes than the index: of equal seeds, episodes
 // begin alike and go on differently.

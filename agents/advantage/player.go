@@ -14,7 +14,7 @@ import (
 	"github.com/kubernasium/kubernasium/models/fused"
 )
 
-// player plays episodes of one environment and looks at decisions.
+// player plays episodes of one environment and samples decisions.
 type player struct {
 	c     *Config
 	v     *envs.Vec
@@ -52,7 +52,7 @@ func (c *Config) player(v *envs.Vec, net *fused.Network) (p *player, err error) 
 	return p, nil
 }
 
-// episode plays episode k and returns the decisions that were looked at.
+// episode plays episode k and returns the sampled decisions.
 func (p *player) episode(ctx context.Context, k int, seed uint64) (decisions []Decision, err error) {
 	rng := rand.New(pcg.New(seed))
 	b, err := p.v.Reset(ctx, envs.VecResetOptions{Seeds: []uint64{seed}})
@@ -63,7 +63,7 @@ func (p *player) episode(ctx context.Context, k int, seed uint64) (decisions []D
 		return nil, err
 	}
 	for {
-		if p.gains.Looks() && rng.Float64() < p.c.Density {
+		if p.gains.Eligible() && rng.Float64() < p.c.Density {
 			if tried := p.gains.Nodes(p.c.Best, p.c.Others, rng); len(tried) > 1 {
 				decisions = append(decisions, p.decision(k, b.Obs, tried, p.gains.Play(tried, rng)))
 			}
@@ -129,7 +129,7 @@ func (p *player) row(dst, obs []float32, node int) []float32 {
 	return append(append(dst, obs[:n.Offset]...), obs[n.Offset+n.N*n.Features:]...)
 }
 
-// decision keeps the rows of the nodes tried and their gains.
+// decision returns a Decision of the nodes tried and their values.
 func (p *player) decision(episode int, obs []float32, tried []int32, worth []float64) Decision {
 	n := &p.nodes
 	d := Decision{
