@@ -10,14 +10,14 @@ import (
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/clitest"
-	"github.com/kubernasium/kubernasium/trainer/run"
+	"github.com/kubernasium/kubernasium/trainer/nodescorer"
 )
 
 // TestAdvantage trains by the command and lets the model play beside its teacher.
 func TestAdvantage(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "advantage.safetensors")
 	args := []string{"podsched", "advantage", "--env-kwargs", "num_nodes:8", "--episodes", "10", "--futures", "2", "--steps", "20", "--out", model, "--json"}
-	res := clitest.Decode[run.AdvantageResult](t, mustExecute(t, args...))
+	res := clitest.Decode[nodescorer.Result](t, mustExecute(t, args...))
 	if res.Decisions < 50 || res.Explained == 0 || res.Model != model || res.EnvKwargs["num_nodes"] != 8. {
 		t.Errorf("%+v, want at least 50 decisions, a part explained, and the model and options of the command line", res)
 	}
