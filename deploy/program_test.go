@@ -22,6 +22,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kubernasium/kubernasium/envs/envstest"
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 )
 
 // A program runs as a container of the chart would: the arguments of the container, the files of its volumes,
@@ -233,15 +234,13 @@ func (c *cluster) account(t *testing.T, ns, name string) string {
 	return file
 }
 
-// freeAddress returns a free port of the loopback interface.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // transport connects as the kubelet does.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kubernasium/kubernasium/kwok/controlplane/plane"
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 )
 
 func itoa(i int) string { return strconv.Itoa(i) }
@@ -129,8 +129,11 @@ func TestTwoAtOnce(t *testing.T) {
 // stays good.
 func TestRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40)) // longer than a socket's name may be
-	address, ip := freeAddress(t)
-	args := []string{"--data-dir", dir, "--durable", "--components=" + plane.KWOK, "--listen", address, "--host", ip}
+	address, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--data-dir", dir, "--durable", "--components=" + plane.KWOK, "--listen", address}
 	p := start(t, command(t, args...))
 	createNode(t, p.client(t), "survivor")
 
@@ -169,19 +172,6 @@ func TestRestart(t *testing.T) {
 	}
 	start(t, command(t, "--components="))
 	wantGone(t, left[0])
-}
-
-// freeAddress returns a free loopback address, of an IP that nobody else is likely to use: a port of 127.0.0.1 may be
-// taken before a control plane listens there again, by any connection of this machine.
-func freeAddress(t *testing.T) (address, ip string) {
-	t.Helper()
-	ip = fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254))
-	l, err := net.Listen("tcp", ip+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String(), ip
 }
 
 func TestEndOfStdin(t *testing.T) {

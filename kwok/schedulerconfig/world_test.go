@@ -3,7 +3,6 @@ package schedulerconfig_test
 import (
 	"bufio"
 	"context"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/envs/envstest"
 	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 	"github.com/kubernasium/kubernasium/kwok/kwoktest"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
 )
@@ -49,12 +49,10 @@ func startWith(t testing.TB, flags []string, profiles ...schedulerconfig.Profile
 // startEdited starts a control plane whose kube-scheduler has an edited configuration.
 func startEdited(t testing.TB, flags []string, edit func([]byte) []byte, profiles ...schedulerconfig.Profile) *world {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	_ = l.Close() // free, until the scheduler takes it
 	t.Setenv("KUBERNASIUM_TOKEN", "")
 	profiles[0].Args.Serve.Listen = address
 	c := schedulerconfig.Config{Default: true, Profiles: profiles}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -203,14 +202,4 @@ func (s *server) status(name string) int64 {
 		}
 	}
 	return -1
-}
-
-// freeAddress returns a loopback address on which no process listens, for a server that restarts at the same
-// address.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/server/faults"
 )
@@ -81,7 +82,7 @@ func (p *probe) undisturbed(steps int) []byte {
 func training(p *probe) {
 	steps, cuts, kills := p.pick(8192, 32_768), int64(p.pick(100, 1000)), int64(p.pick(4, 20))
 	want := p.undisturbed(steps)
-	address, err := freeAddress()
+	address, err := freeport.Address()
 	p.must(err, "address")
 	s := p.serveAt(address, "")
 	if s == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 )
 
 // ErrFailed is wrapped by the error of Local.Run for a failed workload.
@@ -185,7 +186,7 @@ func (r *localRun) prepare(m *Manifests, dir string) (roles []*roleState, err er
 				ready: make(chan struct{}), ended: make(chan struct{}),
 			}
 			for _, port := range p.spec.Containers[0].Ports {
-				if p.address, err = freeAddress(); err != nil {
+				if p.address, err = freeport.Address(); err != nil {
 					return nil, err
 				}
 				places = append(places, fmt.Sprintf("%s.%s:%d", p.name, set.Spec.Network.Subdomain, port.ContainerPort), p.address)
@@ -220,15 +221,6 @@ func writeFiles(folder string, files map[string][]byte) error {
 		}
 	}
 	return nil
-}
-
-// freeAddress returns a free port of the loopback interface. A server keeps its port when it restarts.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // backoff returns the delay before the next pod after the given number of failures. Job controllers wait 10 s,

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/server/faults"
 	"github.com/kubernasium/kubernasium/server/host"
@@ -44,6 +45,17 @@ type victim struct {
 	cmd     *exec.Cmd
 	log     strings.Builder
 	crashes int
+}
+
+func startVictim(t *testing.T) *victim {
+	t.Helper()
+	address, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &victim{t: t, address: address}
+	v.start()
+	return v
 }
 
 func (v *victim) start() {
@@ -97,15 +109,7 @@ func TestChaos(t *testing.T) {
 		cuts, kills, steps, most = 30, 2, "2048", 7000
 	}
 	want := parameters(t, steps)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &victim{t: t, address: free.Addr().String()}
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	v.start()
+	v := startVictim(t)
 	killed := int64(0)
 	p := &faults.Proxy{To: v.address, MostCuts: cuts, Bytes: [2]int64{most / 2, most}, OnCut: func(n int64) {
 		if killed < kills && n >= (killed+1)*cuts/(kills+1) {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,15 +35,7 @@ func TestTrainOnFleet(t *testing.T) {
 	var servers []*victim
 	var args []string
 	for range 4 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := &victim{t: t, address: l.Addr().String()}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		v.start()
+		v := startVictim(t)
 		servers, args = append(servers, v), append(args, "--url", "ws://"+v.address)
 	}
 	folder := t.TempDir()

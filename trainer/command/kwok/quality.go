@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/kwok/poll"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
@@ -244,12 +244,8 @@ func (c *qualityConfig) onControlPlane(ctx context.Context, all []contender, f f
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
-		return err
-	}
-	address := l.Addr().String() // free until the scheduler listens on it
-	if err := l.Close(); err != nil {
 		return err
 	}
 	config := schedulerconfig.Config{Default: true}

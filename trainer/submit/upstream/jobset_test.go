@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/jobset/pkg/controllers"
 	"sigs.k8s.io/jobset/pkg/webhooks"
 
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 	"github.com/kubernasium/kubernasium/trainer/submit"
 )
 
@@ -92,12 +93,15 @@ func (c *cluster) startJobSets(t *testing.T) {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	a, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Port
 }
 
 // set returns JobSet "one".

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 	"github.com/kubernasium/kubernasium/kwok/procgroup"
 )
 
@@ -28,15 +29,14 @@ func Start(t *testing.T) string {
 	if _, missing := os.Stat(jar); err != nil || missing != nil {
 		t.Skip("needs ZooKeeper: apt-get install zookeeper; .ci/run does")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	host, port, _ := net.SplitHostPort(address)
 	dir := t.TempDir()
 	config := dir + "/zoo.cfg"
-	text := fmt.Sprintf("tickTime=1000\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n", dir, port)
+	text := fmt.Sprintf("tickTime=1000\ndataDir=%s/data\nclientPort=%s\nclientPortAddress=%s\nadmin.enableServer=false\n", dir, port, host)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,6 @@ func Start(t *testing.T) string {
 		_ = cmd.Process.Kill()
 		<-ended
 	})
-	address := fmt.Sprintf("127.0.0.1:%d", port)
 	for timer := time.After(startTimeout); ; {
 		conn, events, err := zk.Connect([]string{address}, 10*time.Second, zk.WithLogInfo(false))
 		if err != nil {
