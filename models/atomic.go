@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 )
 
 // WriteFileAtomic replaces the contents of the file at path by the output of write, or keeps the
@@ -53,7 +54,10 @@ func followed(path string) string {
 
 // MkdirAll is os.MkdirAll for folders that survive a power loss: it syncs each new name to disk.
 func MkdirAll(dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+	if info, err := os.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+		}
 		return nil
 	}
 	parent := filepath.Dir(dir)

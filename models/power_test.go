@@ -53,3 +53,17 @@ func TestPowerLoss(t *testing.T) {
 	}
 	after("new")
 }
+
+// TestMkdirAllRefusesFiles as os.MkdirAll does.
+func TestMkdirAllRefusesFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		got, want := MkdirAll(dir), os.MkdirAll(dir, 0o755)
+		if got == nil || want == nil || got.Error() != want.Error() {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}

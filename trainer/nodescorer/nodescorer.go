@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +69,10 @@ func (t *training) run(ctx context.Context, progress io.Writer, command string) 
 	if t.out == "" {
 		return res, errors.New("no file: give --out")
 	}
-	var err error
+	err := prepare(t.out)
+	if err != nil {
+		return res, err
+	}
 	if t.EnvKwargs, err = cli.ParseKwargs("env-kwargs", t.kwargs); err != nil {
 		return res, err
 	}
@@ -91,6 +96,14 @@ func (t *training) run(ctx context.Context, progress io.Writer, command string) 
 		return res, err
 	}
 	return res, t.write(learner, command)
+}
+
+// prepare makes the folder of the model. What would fail after the training fails here.
+func prepare(out string) error {
+	if info, err := os.Stat(out); err == nil && info.IsDir() {
+		return fmt.Errorf("--out %s is a folder, want a file", out)
+	}
+	return models.MkdirAll(filepath.Dir(out))
 }
 
 // write writes the model with the command that trained it.

@@ -12,7 +12,8 @@ import (
 
 // TestAdvantage trains in two rounds, with two horizons. The test of podsched advantage covers what the commands share.
 func TestAdvantage(t *testing.T) {
-	model := filepath.Join(t.TempDir(), "advantage.safetensors")
+	dir := t.TempDir()
+	model := filepath.Join(dir, "new", "advantage.safetensors")
 	args := []string{"lra", "advantage", "--env-kwargs", "nodes:6", "--env-kwargs", "containers:40", "--rounds", "2", "--episodes", "10", "--steps", "20", "--out", model, "--json"}
 	out, progress, err := execute(t, t.Context(), args...)
 	if err != nil {
@@ -30,13 +31,16 @@ func TestAdvantage(t *testing.T) {
 		t.Error("another horizon gives the same model")
 	}
 	for want, args := range map[string][]string{
+		"is a folder, want":  {"--out", dir},
+		"not a directory":    {"--out", filepath.Join(model, "below.safetensors")},
 		"within 0 lifetimes": {"--horizon", "0"},
 		"at least one round": {"--rounds", "0"},
 		"k8s/LRAOnline":      {"--env", "k8s/LRAPlacement-v0"},
 		"gains of no future": {"--futures", "0"},
 	} {
-		if _, _, err := execute(t, t.Context(), append([]string{"lra", "advantage", "--out", model}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: error %v, want one with %q", args, err, want)
+		_, progress, err := execute(t, t.Context(), append([]string{"lra", "advantage", "--out", model}, args...)...)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(progress, "round") {
+			t.Errorf("%v: error %v after %q, want one with %q before the first round", args, err, progress, want)
 		}
 	}
 }
