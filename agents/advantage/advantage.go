@@ -5,7 +5,8 @@
 // best node is more so. A network that learns the gains of many decisions averages the noise. The policy adds a weight
 // times the heuristic's score, because the network learns little about nodes that rollouts seldom try.
 //
-// Two domains have such futures: [GPU], with the heuristic WeightedFGD, and [Online], with the index of nodes.
+// Two domains have such futures: [GPU], with the heuristic WeightedFGD, and [Online], with the index of nodes, to which the
+// policy's score adds what the baseline index_ahead does.
 //
 // With the rollouts' policy π, the network estimates its advantage A(s, a), up to a number for each state; taking the best
 // action is one step of policy iteration. The first round samples the heuristic's episodes. The policy reaches other
@@ -19,7 +20,6 @@ package advantage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -28,8 +28,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/kubernasium/kubernasium/agents"
-	"github.com/kubernasium/kubernasium/agents/policies"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/pcg"
 	"github.com/kubernasium/kubernasium/models"
@@ -77,14 +75,24 @@ type Gains interface {
 	// Play returns the values of nodes: means over futures that are equal for all of them. The result is valid until the next
 	// call.
 	Play(nodes []int32, rng *rand.Rand) []float64
-	// Score returns the heuristic's score, as a linear function of columns of a node's row.
+	// Score returns the heuristic's score, as a sum over columns of a node's row.
 	Score() ([]Column, error)
 }
 
-// Column is a column of a node's row, with a weight.
+// Column is a column of a node's row, or what is positive of it, with a weight.
 type Column struct {
-	Column int
-	Weight float32
+	Column   int
+	Weight   float32
+	Positive bool // max(0, x) in place of x
+}
+
+// of returns the term of a row.
+func (c Column) of(row []float32) float32 {
+	x := row[c.Column]
+	if c.Positive {
+		x = max(x, 0)
+	}
+	return c.Weight * x
 }
 
 func (c *Config) check() error {
@@ -307,81 +315,4 @@ func (b *buffers) errors(net *fused.Network, decisions []Decision) (rest, all fl
 		q = q[len(gains):]
 	}
 	return rest, all, nil
-}
-
-// Policy returns the policy that takes the node with the highest sum of the network's gain and the weight times the heuristic's
-// score, for the environments of c. It is an actor-critic whose value is 0.
-//
-// It has two units in each layer besides those of net: a ReLU of the score and one of minus the score, whose
-// difference is the score.
-func (c *Config) Policy(net *fused.Network) (policies.Network, *fused.Network, agents.EnvInfo, error) {
-	n := policies.Defaults()
-	n.Policy, n.NetArch, n.ActivationFn = policies.Node, []int{c.Width + 2, c.Width + 2}, models.ReLU
-	v, err := envs.Make(c.Env, 1, envs.VecOptions{Options: c.EnvKwargs})
-	if err != nil {
-		return n, nil, agents.EnvInfo{}, err
-	}
-	defer v.Close()
-	obs, act := v.Spaces()
-	info := agents.EnvInfo{ID: v.Spec().ID, Kwargs: c.EnvKwargs, Obs: obs, Act: act, NumEnvs: 1}
-	spec, err := n.ActorCritic(obs, act)
-	if err != nil {
-		return n, nil, info, err
-	}
-	policy, err := fused.New(spec, nil)
-	if err != nil {
-		return n, nil, info, err
-	}
-	g, err := c.Domain.Gains(v.Env(0).Task(), c.Futures)
-	if err != nil {
-		return n, nil, info, err
-	}
-	columns, err := g.Score()
-	if err != nil {
-		return n, nil, info, err
-	}
-	for i, p := range net.Params() {
-		if err := c.graft(policy, i, p, columns); err != nil {
-			return n, nil, info, err
-		}
-	}
-	return n, policy, info, nil
-}
-
-// grafted are the policy's parameters, in the order of the network of gains.
-var grafted = []string{
-	"mlp_extractor.policy_net.0.weight", "mlp_extractor.policy_net.0.bias",
-	"mlp_extractor.policy_net.2.weight", "mlp_extractor.policy_net.2.bias",
-	"action_net.weight", "action_net.bias",
-}
-
-// graft copies parameter i of the network of gains into the policy, and lets the score through.
-func (c *Config) graft(policy *fused.Network, i int, from models.Param, columns []Column) error {
-	params := policy.Params()
-	k := slices.IndexFunc(params, func(p models.Param) bool { return p.Name == grafted[i] })
-	if k < 0 {
-		return fmt.Errorf("advantage: the policy has no parameter %s", grafted[i])
-	}
-	to := params[k]
-	if len(to.Shape) == 1 {
-		copy(to.Value, from.Value)
-		return nil
-	}
-	wide, narrow := to.Shape[1], from.Shape[1]
-	for r := range from.Shape[0] {
-		copy(to.Value[r*wide:], from.Value[r*narrow:][:narrow])
-	}
-	for unit, sign := range []float32{1, -1} {
-		switch i {
-		case 0:
-			for _, x := range columns {
-				to.Value[x.Column*wide+c.Width+unit] = sign * x.Weight / 100
-			}
-		case 2:
-			to.Value[(c.Width+unit)*wide+c.Width+unit] = 1
-		case 4:
-			to.Value[c.Width+unit] = sign * float32(100*c.Weight)
-		}
-	}
-	return nil
 }

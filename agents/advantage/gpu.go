@@ -176,7 +176,7 @@ func (g *gpuGains) Score() (columns []Column, err error) {
 	weights := map[string]float32{"score_fgd": 100, "model_pressure": float32(-w.Pressure * gpushare.MaxPressure), "score_best_fit": float32(100 * w.BestFit)}
 	for i, name := range g.t.Features()[0].Names {
 		if x, ok := weights[name]; ok {
-			columns = append(columns, Column{i, x})
+			columns = append(columns, Column{Column: i, Weight: x})
 		}
 	}
 	if len(columns) != len(weights) {

@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"strings"
 
 	"github.com/kubernasium/kubernasium/envs"
+	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/lookahead"
 	"github.com/kubernasium/kubernasium/envs/lra/online"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
-// Online is the domain of k8s/LRAOnline-v0, with the index as heuristic. The value of a node is the throughput until the
-// horizon plus the worth of all nodes at its end.
+// Online is the domain of k8s/LRAOnline-v0. The index plays the futures and chooses the nodes tried; the score is that of
+// the baseline index_ahead. The value of a node is the throughput until the horizon plus the worth of all nodes at its
+// end.
 type Online struct {
 	Horizon float64 // of futures, in mean lifetimes of a container
 }
@@ -76,7 +78,19 @@ func (g *onlineGains) Play(nodes []int32, rng *rand.Rand) []float64 {
 	return g.worth
 }
 
-// Score implements [Gains]: the index.
-func (g *onlineGains) Score() ([]Column, error) {
-	return []Column{{slices.Index(g.t.Features()[0].Names, "index"), 1}}, nil
+// Score implements [Gains]: that of the baseline index_ahead. Its next containers gain the margins of the node over all
+// others, where these are positive, after it gets the container, and lose those before.
+func (g *onlineGains) Score() (columns []Column, err error) {
+	for k, name := range g.t.Features()[0].Names {
+		const next = online.DefaultNext / lra.NumApps
+		switch {
+		case name == "index":
+			columns = append(columns, Column{Column: k, Weight: 1})
+		case strings.HasPrefix(name, "margin_after_"):
+			columns = append(columns, Column{Column: k, Weight: next, Positive: true})
+		case strings.HasPrefix(name, "margin_"):
+			columns = append(columns, Column{Column: k, Weight: -next, Positive: true})
+		}
+	}
+	return columns, nil
 }

@@ -83,8 +83,8 @@ func TestOwnEpisodes(t *testing.T) {
 	}
 }
 
-// TestOnlinePolicy: the saved model takes the nodes that the player of own episodes does, and the first node tried is that
-// of the baseline index_tuned.
+// TestOnlinePolicy: the saved model takes the nodes that the player of own episodes does, the first node tried is that
+// of the baseline index_tuned, and a network without gains takes those of index_ahead.
 func TestOnlinePolicy(t *testing.T) {
 	c := smallOnline()
 	rounds := 0
@@ -109,6 +109,10 @@ func TestOnlinePolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ahead, err := envs.NewPolicies(v, "index_ahead", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b, err := v.Reset(t.Context(), envs.VecResetOptions{Seeds: []uint64{7}})
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +120,13 @@ func TestOnlinePolicy(t *testing.T) {
 	p, err := c.player(v, net)
 	if err != nil {
 		t.Fatal(err)
+	}
+	without, err := c.player(v, net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, param := range without.net.Params() {
+		clear(param.Value)
 	}
 	action, usual := make([]float32, 1), make([]float32, 1)
 	others := 0
@@ -138,6 +149,12 @@ func TestOnlinePolicy(t *testing.T) {
 		}
 		if action[0] != usual[0] {
 			others++
+		}
+		if err := ahead.Act(t.Context(), usual); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := without.best(b.Obs, b.Mask); err != nil || float32(got) != usual[0] {
+			t.Errorf("step %d: without gains node %d, %v; want that of index_ahead, %v", step, got, err, usual[0])
 		}
 		if b, err = v.Step(t.Context(), action); err != nil {
 			t.Fatal(err)

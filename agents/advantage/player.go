@@ -116,8 +116,8 @@ func (p *player) best(obs []float32, mask []bool) (int32, error) {
 
 // scoreOf returns the heuristic's score of a node's row.
 func (p *player) scoreOf(row []float32) (score float32) {
-	for _, w := range p.score {
-		score += w.Weight * row[w.Column]
+	for _, c := range p.score {
+		score += c.of(row)
 	}
 	return score
 }

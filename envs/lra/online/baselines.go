@@ -40,6 +40,24 @@ func index(c prices.Constants) func(envs.Task) (envs.Policy, error) {
 	})
 }
 
+// DefaultNext is the number of next containers that the baseline index_ahead counts.
+const DefaultNext = 3.0
+
+// ahead are the parameters of the baseline index_ahead.
+type ahead struct {
+	Next float64 `opt:"next" doc:"number of next containers counted" valid:"0,100" range:"0,10"`
+}
+
+// policy makes policies that take the node with the largest sum of its index and of what the next containers gain with it.
+func (a ahead) policy() func(envs.Task) (envs.Policy, error) {
+	return envs.ForTask("lra: a baseline of online placement", func(t *Task) (envs.Policy, error) {
+		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
+			action[0] = float32(t.src.index.BestAhead(t.ep.Placement(), t.ep.Mask(), t.ep.App(), a.Next))
+			return nil
+		}, nil
+	})
+}
+
 // rollout are the parameters of the baseline index_rollout.
 type rollout struct {
 	Nodes   int     `opt:"nodes" doc:"nodes tried: those with the largest index" range:"2,12"`
@@ -90,11 +108,19 @@ var baselines = []envs.Baseline{
 	indices.Tuned("index_tuned_published", "Takes the node with the largest index at the constants that CMA-ES found by the published profile.",
 		prices.TunedPublished),
 	envs.Parametric(envs.Baseline{
-		Name: "index_rollout", Doc: "Plays equal futures by the index, at the options' constants, from each of the nodes with the largest index, and takes the node with the highest mean value.",
-	}, rollout{Nodes: 4, Futures: 16, Horizon: 0.02}, rollout.policy),
+		Name: "index_ahead", Doc: "Takes the node with the largest sum of its index, at the options' constants, and of what the next containers gain with it at their best nodes.",
+	}, ahead{Next: DefaultNext}, ahead.policy),
+	rollouts,
+	rollouts.Tuned("index_rollout_tuned", "Plays more and longer futures than index_rollout: the best settings of about a millisecond a decision (docs/results/lra.md, Online, node by node).",
+		map[string]any{"nodes": 6, "futures": 32, "horizon": 0.04}),
 }
 
 // indices is the baseline index.
 var indices = envs.Parametric(envs.Baseline{
 	Name: "index", Doc: "Takes the node with the largest index; without parameters at the mean values of containers.",
 }, prices.Constants{}, index)
+
+// rollouts is the baseline index_rollout.
+var rollouts = envs.Parametric(envs.Baseline{
+	Name: "index_rollout", Doc: "Plays equal futures by the index, at the options' constants, from each of the nodes with the largest index, and takes the node with the highest mean value.",
+}, rollout{Nodes: 4, Futures: 16, Horizon: 0.02}, rollout.policy)

@@ -53,7 +53,8 @@
 //
 // # Baselines
 //
-// random, round_robin, least_loaded, greedy, index, index_tuned, index_tuned_published, index_rollout. The linear bound is [planner.MeanMixBound].
+// random, round_robin, least_loaded, greedy, index, index_tuned, index_tuned_published, index_ahead, index_rollout,
+// index_rollout_tuned. The linear bound is [planner.MeanMixBound].
 //
 // # Versions
 //

@@ -272,7 +272,7 @@ func TestRollout(t *testing.T) {
 func TestBaselines(t *testing.T) {
 	v := envstest.Open(t, id, 1, envs.VecOptions{Options: map[string]any{"nodes": 4, "containers": 50, "load": 1.0}, Autoreset: envs.Disabled})
 	seen := map[float64]string{}
-	for _, name := range []string{"random", "round_robin", "least_loaded", "greedy", "index", "index_tuned", "index_tuned_published", "index_rollout"} {
+	for _, name := range []string{"random", "round_robin", "least_loaded", "greedy", "index", "index_tuned", "index_tuned_published", "index_ahead", "index_rollout", "index_rollout_tuned"} {
 		b := envstest.Play(t, v, envstest.Policy(t, v, name), 5)
 		got := envstest.Column(t, v, b, "throughput")
 		if placed := envstest.Column(t, v, b, "placed"); placed != 50 {

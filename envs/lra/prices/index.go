@@ -1,6 +1,8 @@
 package prices
 
 import (
+	"math"
+
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
@@ -98,4 +100,26 @@ func (l *Largest) Others(app int, own float32) float32 {
 		return l[app][1]
 	}
 	return l[app][0]
+}
+
+// BestAhead returns the node with the highest sum of its index for app and of what a number of next containers gain with
+// it, among those that permit it. These are counted as if each was of a random application, and went to the node of
+// the largest index in the cluster as it then is.
+func (x *Index) BestAhead(nodes planner.Placement, permits []bool, app int, next float64) int {
+	largest := x.Largest(nodes)
+	best, most := 0, math.Inf(-1)
+	for i, s := range nodes {
+		if !permits[i] {
+			continue
+		}
+		before, after := x.Of(s), x.Of(s.Add(app))
+		gain := 0.0 // of the next container, times the number of applications
+		for a := range lra.NumApps {
+			gain += float64(max(largest.Others(a, before[a]), after[a]) - largest[a][0])
+		}
+		if q := float64(before[app]) + next*gain/lra.NumApps; q > most {
+			best, most = i, q
+		}
+	}
+	return best
 }

@@ -16,10 +16,11 @@ func newLRAAdvantage() *cobra.Command {
 
 In training episodes, the container of each decision is placed on several nodes, and the index plays equal futures from there. A
 network learns by least squares how much more throughput each node gains. The policy takes the node with the highest sum of that and
-of the weighted index, and is written as a model of PPO. Further rounds learn from the policy's own episodes, too.`,
+of the weighted score of the baseline index_ahead, and is written as a model of PPO. Further rounds learn from the policy's own
+episodes, too.`,
 		Example: `  trainer lra advantage --out advantage.safetensors
   trainer lra advantage --out published.safetensors --env-kwargs table:../shared/data/metis/node_table_true_6435.csv --seed 2`,
-	}, c, "throughput, times a mean lifetime, for an index of 1")
+	}, c, "throughput, times a mean lifetime, for a score of 1")
 	cmd.Flags().Float64Var(&d.Horizon, "horizon", d.Horizon, "length of futures in mean lifetimes of a container")
 	return cmd
 }
