@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, MODELS = ROOT / "docs" / "results", ROOT / "models" / "pretrained"
 EPISODES = {"k8s-GPUPodScheduling-v0": 50, "k8s-GPUPodScheduling-v2": 50}  # the others 100: RolloutWeightedFGD takes seconds for an episode
-BY_TRAINING = {"k8s-VerticalPodAutoscaler-v1"}  # the part of its training plays the block
+BY_TRAINING = {"k8s-LRAOnline-v0", "k8s-VerticalPodAutoscaler-v1"}  # the parts of their trainings play the block
 TRAININGS = """
 ## Trainings
 Five seeds of a training each. Differences are the means of the five models, with intervals and p-values over seeds and
