@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
@@ -46,8 +47,8 @@ def test_keeps_gymnasiums_pole_up(pretrained: Path, algo: str) -> None:
     model = load(pretrained / CARTPOLE / f"{algo}.safetensors")
     assert type(model) is CLASSES[algo]
     assert model.num_timesteps > 0
-    mean, std = evaluate_policy(model, gymnasium.make("CartPole-v1"), n_eval_episodes=3, warn=False)
-    assert (mean, std) == (500.0, 0.0)
+    mean, _ = evaluate_policy(model, make_vec_env("CartPole-v1", seed=1), n_eval_episodes=10, warn=False)
+    assert mean >= gymnasium.spec("CartPole-v1").reward_threshold
 
 
 def test_every_pretrained_model(pretrained: Path, tmp_path: Path) -> None:
@@ -63,6 +64,7 @@ def test_every_pretrained_model(pretrained: Path, tmp_path: Path) -> None:
                 continue
         model.save(tmp_path / "m.zip")
         again = type(model).load(tmp_path / "m.zip", device="cpu")
+        model.observation_space.seed(1)
         for _ in range(3):
             obs = model.observation_space.sample()
             if isinstance(obs, np.ndarray):
