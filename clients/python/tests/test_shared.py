@@ -183,6 +183,7 @@ def test_interrupts(server: Server, calls: Calls, interrupts: None) -> None:
                 signal.setitimer(signal.ITIMER_REAL, float(rng.uniform(10e-6, 300e-6)))
                 envs.step(actions)
                 time.sleep(0.001)
+                signal.setitimer(signal.ITIMER_REAL, 0)  # before `finally`, where an interrupt would end pytest
             except KeyboardInterrupt:
                 interrupted += 1
             finally:
