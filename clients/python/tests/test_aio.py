@@ -100,8 +100,9 @@ def test_make_with_a_connection_of_its_own(url: str) -> None:
     run(main())
 
 
-def test_cancelled_tasks(url: str) -> None:
+def test_cancelled_tasks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever a task is cancelled, the connection stays usable, and no reply reaches another request."""
+    monkeypatch.setattr("kubernasium.aio_session.GRACE", 60.0)  # a slow step is not to be cancelled at the server
 
     async def main() -> None:
         async with aio.connect(url) as connection:

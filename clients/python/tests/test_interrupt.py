@@ -53,6 +53,12 @@ def plain(value: Any) -> Any:
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets an interrupted step end, however slow the machine: one that is cancelled needs a reset."""
+    monkeypatch.setattr("kubernasium.protocol.connection.GRACE", 60.0)
+
+
 def disturb(env: Any, twin: Any, vector: Callable[[Any], Vector], action: Callable[[int], Any], limit: int) -> None:
     """Interrupts env at random moments and compares it with its undisturbed twin.
 
@@ -89,6 +95,7 @@ def disturb(env: Any, twin: Any, vector: Callable[[Any], Vector], action: Callab
         assert vector(env).stats()[count] == vector(twin).stats()[count]
 
 
+@pytest.mark.usefixtures("patient")
 def test_env(url: str) -> None:
     with gymnasium.make(GANG, url=url, steps=4000) as env, gymnasium.make(GANG, url=url, steps=4000) as twin:
         env.reset(seed=5)
@@ -97,6 +104,7 @@ def test_env(url: str) -> None:
         np.testing.assert_array_equal(env.reset(seed=6)[0], twin.reset(seed=6)[0])
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     ("num_envs", "options"),
     [(3, {}), (400, {"windows": 20, "horizon": 20, "instances": 2})],
@@ -112,6 +120,7 @@ def test_vector(url: str, num_envs: int, options: dict[str, int]) -> None:
         disturb(envs, twin, lambda e: e.vector, lambda t: actions[t % 50], 10)
 
 
+@pytest.mark.usefixtures("patient")
 def test_sb3(url: str) -> None:
     with VecEnv(GANG, 3, seed=5, url=url, steps=30) as envs, VecEnv(GANG, 3, seed=5, url=url, steps=30) as twin:
         envs.reset()

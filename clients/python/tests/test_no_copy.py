@@ -19,7 +19,7 @@ from chaos import Digest
 from kubernasium import errors, launcher
 from kubernasium.double_buffer import DoubleBuffer
 from kubernasium.launcher import Server
-from kubernasium.protocol import shared
+from kubernasium.protocol import connection, shared
 from kubernasium.protocol.shared import SharedTransport
 from kubernasium.vector import VectorEnv
 
@@ -318,8 +318,9 @@ def test_outlives_a_killed_server() -> None:
 
 
 @on_linux
-def test_interrupts(server: Server, interrupts: None) -> None:
+def test_interrupts(server: Server, interrupts: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupt ends neither the session nor the views: the next steps return the right observations."""
+    monkeypatch.setattr(connection, "GRACE", 60.0)  # a slow step is not to be cancelled
     with VectorEnv(CARTPOLE, N, url=server.url, copy=False) as envs:
         envs.reset(seed=1)
         for k in range(20):
