@@ -27,15 +27,48 @@ PLAIN, _, WAIT, RELEASE, _ = range(5)  # actions of test/Trouble-v0
 TIMEOUT = 30.0  # seconds for each reply. A request behind a wait that is not cancelled takes longer.
 
 
-def interrupt(connection: Connection, call: Callable[[], Any]) -> None:
-    """Calls, and sends SIGINT once a request of the call has been under way for a while."""
+class Waits:
+    """Tells when a step that waits has begun: one that is cancelled before needs no reset."""
+
+    def __init__(self, server: Server) -> None:
+        self._log, self._before = server.log, 0
+        self._before = self._count()
+
+    def _count(self) -> int:
+        return self._log.read_text().count("a step waits")
+
+    def one_more(self) -> bool:
+        """Reports whether one has begun since this object was made."""
+        return self._count() > self._before
+
+
+def interrupt(
+    connection: Connection,
+    call: Callable[[], Any],
+    begun: Callable[[], bool] = lambda: True,
+    after: Callable[[], Any] | None = None,
+) -> None:
+    """Calls, and sends SIGINT once a request of the call has been under way for a while.
+
+    Args:
+        connection: of the request.
+        call: what to interrupt.
+        begun: reports whether the server carries out the request.
+        after: is called a while after the interrupt, by another thread.
+    """
     before = connection._id
 
     def send() -> None:
-        while connection._id == before:
+        end = time.monotonic() + TIMEOUT
+        while connection._id == before or not begun():
+            if time.monotonic() > end:
+                return  # the call has failed
             time.sleep(0.01)
         time.sleep(0.2)
         os.kill(os.getpid(), signal.SIGINT)
+        if after is not None:
+            time.sleep(0.2)
+            after()
 
     thread = threading.Thread(target=send)
     thread.start()
@@ -53,7 +86,7 @@ MAKERS: list[Callable[..., Any]] = [
 
 @pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("make", MAKERS, ids=["env", "vector", "sb3"])
-def test_interrupted_steps(make: Callable[..., Any], trouble_url: str) -> None:
+def test_interrupted_steps(make: Callable[..., Any], trouble: Server, trouble_url: str) -> None:
     """A step that would never end: it is cancelled, the environment asks for a reset, and the session is the same."""
     with make(trouble_url) as env:
         connection = env.vector.connection
@@ -61,7 +94,7 @@ def test_interrupted_steps(make: Callable[..., Any], trouble_url: str) -> None:
         env.reset()
         action = PLAIN if isinstance(env, Env) else np.array([PLAIN, PLAIN])
         for _ in range(2):
-            interrupt(connection, lambda: env.step(action + WAIT))
+            interrupt(connection, lambda: env.step(action + WAIT), Waits(trouble).one_more)
             with pytest.raises(errors.ResetNeededError):
                 env.step(action)
             obs = env.reset()
@@ -122,10 +155,7 @@ def test_rows_that_come_during_the_interrupt_are_kept(trouble: Server, monkeypat
         envs.reset(seed=1)
         other.reset(seed=1)
         envs.send([WAIT], [1])
-        thread = threading.Timer(1.0, other.step, ([RELEASE],))
-        thread.start()
-        interrupt(envs.vector.connection, envs.recv)
-        thread.join()
+        interrupt(envs.vector.connection, envs.recv, after=lambda: other.step([RELEASE]))
         envs.send([PLAIN], [0])
         assert envs.recv(2)[4]["env_id"].tolist() == [1]
         assert envs.recv(2)[4]["env_id"].tolist() == [0]
@@ -193,7 +223,7 @@ def test_a_cut_wire_after_an_interrupt(trouble: Server) -> None:
     with connect(trouble.ws_url, timeout=TIMEOUT) as connection:
         vector = Vector(connection, TROUBLE)
         vector.reset(seed=1)
-        interrupt(connection, lambda: vector.step([WAIT]))
+        interrupt(connection, lambda: vector.step([WAIT]), Waits(trouble).one_more)
         assert connection.cancelled
         connection.transport.sock.shutdown(socket.SHUT_RDWR)
         with pytest.raises(errors.ResetNeededError):
@@ -209,7 +239,7 @@ def run(main: Any) -> Any:
     return asyncio.run(asyncio.wait_for(main, 300))
 
 
-def test_cancelled_tasks_end_at_the_server(trouble_url: str) -> None:
+def test_cancelled_tasks_end_at_the_server(trouble: Server, trouble_url: str) -> None:
     """A step that would never end, and one that waits behind it: the first is cancelled, the second is carried out."""
 
     async def main() -> None:
@@ -217,8 +247,12 @@ def test_cancelled_tasks_end_at_the_server(trouble_url: str) -> None:
             victim, other = await connection.make(TROUBLE), await connection.make(TROUBLE)
             await victim.reset()
             await other.reset()
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(victim.step(WAIT), 0.1)
+            waits, task = Waits(trouble), asyncio.create_task(victim.step(WAIT))
+            while not waits.one_more():
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
             assert (await other.step(PLAIN))[0].tolist() == [1]
             with pytest.raises(errors.ResetNeededError):
                 await victim.step(PLAIN)

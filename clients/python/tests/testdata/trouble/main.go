@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"sync/atomic"
@@ -54,6 +55,7 @@ func (t *trouble) Apply(ctx context.Context, _ cluster.Cluster, action []float32
 	case fail:
 		panic("a crash on demand")
 	case wait:
+		fmt.Fprintln(os.Stderr, "a step waits") // for tests, which look for it in the log
 		select {
 		case <-released:
 		case <-ctx.Done():
