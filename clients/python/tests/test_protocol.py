@@ -209,10 +209,10 @@ def test_token() -> None:
 def test_nobody_there(tmp_path) -> None:
     with pytest.raises(errors.ConnectionLostError):
         connect(f"unix:{tmp_path}/none")
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
-    with pytest.raises(errors.ConnectionLostError):
-        connect(f"ws://127.0.0.1:{port}", timeout=60)
+    with socket.socket() as deaf:  # has the port, so that nobody else does, and does not listen
+        deaf.bind(("127.0.0.1", 0))
+        with pytest.raises(errors.ConnectionLostError):
+            connect(f"ws://127.0.0.1:{deaf.getsockname()[1]}", timeout=60)
     for url in ("ftp://127.0.0.1", "ws://"):
         with pytest.raises(ValueError, match=f"URL '{url}', want ws://.*, wss://.*, unix:.* or k8s\\+dns://name:port"):
             connect(url)
