@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import gymnasium
 import numpy as np
@@ -21,6 +22,15 @@ from kubernasium.protocol.transport import StreamTransport
 
 CARTPOLE = "classic/CartPole-v1"
 GANG = "k8s/GangWindow-v0"
+
+# Where a server listens whose port another one takes over later. Connections and other servers have other addresses of
+# loopback, and so the port stays free meanwhile.
+TO_INHERIT = ["--listen", "127.0.0.9:0"]
+
+
+def inheriting(url: str) -> list[str]:
+    """Returns the arguments of a server that takes over the address of another one, which has ended."""
+    return ["--listen", urlsplit(url).netloc]
 
 
 class CuttingProxy:

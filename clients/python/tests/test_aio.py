@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from chaos import Digest
+from chaos import TO_INHERIT, Digest, inheriting
 from kubernasium import aio, errors
 from kubernasium.launcher import Server
 
@@ -206,7 +206,7 @@ def test_timeout() -> None:
 @pytest.fixture
 def fleet() -> Iterator[list[Server]]:
     """Three servers, of which a test may kill some."""
-    started = [Server(args=["--listen", "127.0.0.1:0"]) for _ in range(3)]
+    started = [Server(args=TO_INHERIT) for _ in range(3)]
     yield started
     for server in started:
         server.stop()
@@ -246,13 +246,12 @@ def test_one_environment_of_a_fleet(fleet: list[Server]) -> None:
         env = await aio.make(CARTPOLE, url=[fleet[0].ws_url, fleet[1].ws_url])
         again = await aio.make(CARTPOLE, url=fleet[2].ws_url, reconnect=60.0)
         assert env.action_space.n == again.action_space.n == 2
-        port = fleet[2].ws_url.split(":")[2].split("/")[0]
         results: list[list[Any]] = [[await env.reset(seed=4)], [await again.reset(seed=4)]]
         for t, action in enumerate(actions(2, 8, 0)):
             if t == 4:
                 os.kill(fleet[2].pid, signal.SIGKILL)
                 fleet[2].stop()
-                fleet[2] = await asyncio.to_thread(Server, args=["--listen", f"127.0.0.1:{port}"])
+                fleet[2] = await asyncio.to_thread(Server, args=inheriting(fleet[2].ws_url))
                 os.kill(at(env, fleet[:2]).pid, signal.SIGKILL)
             results[0].append(await env.step(action))
             results[1].append(await again.step(action))

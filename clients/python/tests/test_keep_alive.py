@@ -6,6 +6,7 @@ import gc
 import time
 import weakref
 
+from chaos import TO_INHERIT, inheriting
 from kubernasium.launcher import Server
 from kubernasium.protocol import connect, keep_alive
 
@@ -27,14 +28,13 @@ def test_pings_keep_no_connection_alive() -> None:
 
 def restarted(server: Server, *args: str) -> Server:
     """Stops a server and returns another one at its address."""
-    port = server.ws_url.split(":")[2].split("/")[0]
     server.stop()
-    return Server(args=["--listen", f"127.0.0.1:{port}", *args])
+    return Server(args=[*inheriting(server.ws_url), *args])
 
 
 def test_a_server_without_the_limit_takes_over() -> None:
     """A client that has reconnected to a server that ends no idle sessions stops pinging."""
-    server = Server(args=["--listen", "127.0.0.1:0", "--idle-timeout", "900ms"])
+    server = Server(args=[*TO_INHERIT, "--idle-timeout", "900ms"])
     with connect(server.ws_url, timeout=20) as connection:
         server = restarted(server)
         connection.request("ping")
@@ -48,7 +48,7 @@ def test_a_server_without_the_limit_takes_over() -> None:
 
 def test_a_server_with_the_limit_takes_over() -> None:
     """A client that has reconnected to a server that ends idle sessions begins to ping."""
-    server = Server(args=["--listen", "127.0.0.1:0"])
+    server = Server(args=TO_INHERIT)
     with connect(server.ws_url, timeout=20) as connection:
         server = restarted(server, "--idle-timeout", "900ms")
         connection.request("ping")

@@ -16,7 +16,19 @@ import gymnasium
 import numpy as np
 import pytest
 
-from chaos import CARTPOLE, GANG, MAKERS, WELCOME, Digest, connect_default, fake, kill_default_server, play
+from chaos import (
+    CARTPOLE,
+    GANG,
+    MAKERS,
+    TO_INHERIT,
+    WELCOME,
+    Digest,
+    connect_default,
+    fake,
+    inheriting,
+    kill_default_server,
+    play,
+)
 from kubernasium import errors
 from kubernasium.launcher import Server, default_server
 from kubernasium.protocol import Vector, connect, decode
@@ -136,13 +148,12 @@ def test_killed_after_a_step_whose_reply_was_dropped() -> None:
 
 def test_another_server_with_the_same_address() -> None:
     """As a Deployment starts one: the old one drains, and the next has its address."""
-    with Server(args=["--listen", "127.0.0.1:0"]) as first:
+    with Server(args=TO_INHERIT) as first:
         url = first.ws_url
         envs, twin = (gymnasium.make_vec(CARTPOLE, 2, url=u) for u in (url, None))
         for each in (envs, twin):
             each.reset(seed=1)
-    port = url.split(":")[2].split("/")[0]
-    with Server(args=["--listen", f"127.0.0.1:{port}"]):
+    with Server(args=inheriting(url)):
         for _ in range(5):
             action = np.array([1, 0])
             np.testing.assert_array_equal(envs.step(action)[0], twin.step(action)[0])
@@ -183,7 +194,7 @@ def receive_end(receive: Callable[[], dict]) -> None:
 @pytest.mark.usefixtures("interrupts")
 def test_interrupt_while_connecting_again() -> None:
     """Ctrl-C ends the waiting, and the next call begins it again."""
-    with Server(args=["--listen", "127.0.0.1:0"]) as first:
+    with Server(args=TO_INHERIT) as first:
         url = first.ws_url
         vector = Vector(connect(url), CARTPOLE)
         obs = vector.reset(seed=3)["obs"]
@@ -192,8 +203,7 @@ def test_interrupt_while_connecting_again() -> None:
     with pytest.raises(KeyboardInterrupt):
         vector.step(np.zeros(1, np.int64))
     timer.join()
-    port = url.split(":")[2].split("/")[0]
-    with Server(args=["--listen", f"127.0.0.1:{port}"]):
+    with Server(args=inheriting(url)):
         np.testing.assert_array_equal(vector.reset(seed=3)["obs"], obs)
         vector.connection.close()
 

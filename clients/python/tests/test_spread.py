@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from chaos import CARTPOLE, GANG, Digest, play
+from chaos import CARTPOLE, GANG, TO_INHERIT, Digest, inheriting, play
 from kubernasium import errors
 from kubernasium.launcher import Server
 from kubernasium.protocol.merge import merged
@@ -313,8 +313,7 @@ def test_sb3_training_survives_a_kill() -> None:
 
 def test_make_vec_and_a_lost_fleet() -> None:
     """A reset after the loss of all servers makes the vector again."""
-    fleet = [Server(args=["--listen", "127.0.0.1:0"]) for _ in range(2)]
-    ports = [server.ws_url.split(":")[2].split("/")[0] for server in fleet]
+    fleet = [Server(args=TO_INHERIT) for _ in range(2)]
     urls = [server.ws_url for server in fleet]
     with gymnasium.make_vec(CARTPOLE, 4, url=urls, reconnect=0) as envs:
         want = envs.reset(seed=6)[0]
@@ -322,7 +321,7 @@ def test_make_vec_and_a_lost_fleet() -> None:
             server.stop()
         with pytest.raises(errors.ConnectionLostError):
             envs.step(np.zeros(4, np.int64))
-        again = [Server(args=["--listen", f"127.0.0.1:{port}"]) for port in ports]
+        again = [Server(args=inheriting(url)) for url in urls]
         np.testing.assert_array_equal(envs.reset(seed=6)[0], want)
         envs.step(np.zeros(4, np.int64))
     for server in again:
