@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ON_API_SERVER = "on_api_server.ipynb"  # test_twins.py has a control plane for it
@@ -16,7 +18,11 @@ ON_API_SERVER = "on_api_server.ipynb"  # test_twins.py has a control plane for i
 def run(name: str) -> str:
     """Returns what the notebook prints."""
     notebook = nbformat.read(EXAMPLES / name, as_version=4)
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    with tempfile.TemporaryDirectory(prefix="jupyter-") as folder:
+        # Over unix sockets: ports are chosen before the kernel starts, and may no longer be free when it listens.
+        kernel = {"transport": "ipc", "connection_file": f"{folder}/kernel.json"}
+        config = Config({"KernelManager": kernel})
+        NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3", config=config).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     assert not [output for output in outputs if output.output_type == "error"]
     return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
