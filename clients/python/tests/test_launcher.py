@@ -24,7 +24,7 @@ def python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a new Python that finds the package as this one does."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
-        env={**os.environ, **env}, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -191,7 +191,7 @@ except KeyboardInterrupt:
     print("still there")
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, start_new_session=True, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, start_new_session=True, check=False
     )
     assert "still there" in done.stdout, done.stderr
 

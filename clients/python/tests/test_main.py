@@ -24,7 +24,7 @@ PACKAGE = Path(kubernasium.__file__).parent.parent
 def run(*args: str, status: int = 0, **env: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "kubernasium", *args],
-        env={**os.environ, **env}, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == status, done.stderr
     return done.stderr if status else done.stdout
@@ -95,7 +95,7 @@ def test_an_old_gymnasium_is_told_in_one_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import kubernasium"],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{PACKAGE}"},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.stderr.splitlines()[-1] == (
         "ImportError: kubernasium needs gymnasium 1.1 or newer and found 0.29.1: pip install --upgrade 'gymnasium>=1.1'"

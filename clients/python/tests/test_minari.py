@@ -52,7 +52,7 @@ def test_dqn_starts_from_a_minari_dataset(trainer: Path, tmp_path: Path, monkeyp
     count = len(seen["actions"])
     file = tmp_path / "recorded.safetensors"
     command = [sys.executable, "-m", "kubernasium.save_transitions", "cartpole/rule-v0", str(file), "--env", CARTPOLE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == f"{file}: {count} transitions\n", done.stderr
     tensors = load_file(file)
     for name in ("observations", "next_observations", "actions", "rewards"):
@@ -66,7 +66,7 @@ def test_dqn_starts_from_a_minari_dataset(trainer: Path, tmp_path: Path, monkeyp
     more = [word for size in sizes for word in ("--params", size)]
     train = [trainer, "train", "--algo", "dqn", "--env", CARTPOLE, "--transitions", file, "-n", "50", *more]
     train += ["--eval-freq", "0", "--eval-episodes", "1", "--log-folder", tmp_path / "logs"]
-    done = subprocess.run(train, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(train, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert f"the replay buffer starts with {count} of {count} recorded transitions" in done.stdout + done.stderr
 
@@ -76,7 +76,7 @@ def test_minari_reads_what_the_trainer_records(trainer: Path, tmp_path: Path, mo
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     file = tmp_path / "t.safetensors"
     record = [trainer, "record", "--env", "k8s/GPUPodScheduling-v1", "--policy", "random", "-n", "300"]
-    subprocess.run([*record, "--dataset", "k8s/pods-v0", "--out", file], timeout=120, check=True)
+    subprocess.run([*record, "--dataset", "k8s/pods-v0", "--out", file], timeout=300, check=True)
     assert list(minari.list_local_datasets()) == ["k8s/pods-v0"]
     dataset, want = minari.load_dataset("k8s/pods-v0"), load_file(file)
     assert dataset.total_steps == 300
@@ -124,6 +124,6 @@ def test_trainer_clones_what_minari_records(trainer: Path, tmp_path: Path, monke
         "0",
         "--json",
     ]
-    done = subprocess.run(train, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(train, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["eval_mean"] > 0.8 * np.mean([episode.rewards.sum() for episode in dataset])

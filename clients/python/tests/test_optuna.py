@@ -21,7 +21,7 @@ def test_optuna_reads_a_shared_study(root: Path, tmp_path: Path) -> None:
     trainer, file = tmp_path / "trainer", tmp_path / "study.journal"
     subprocess.run(["go", "build", "-o", str(trainer), "./trainer"], cwd=root.parent.parent, timeout=900, check=True)
     commands = [subprocess.Popen([trainer, *TUNE.split(), file], stdout=subprocess.PIPE) for _ in range(2)]
-    printed = [json.loads(command.communicate(timeout=120)[0]) for command in commands]
+    printed = [json.loads(command.communicate(timeout=300)[0]) for command in commands]
     assert printed[0] == printed[1]
     best, trials = printed[0]["best"], {trial["trial"]: trial for trial in printed[0]["trials"]}
 
@@ -37,5 +37,5 @@ def test_optuna_reads_a_shared_study(root: Path, tmp_path: Path) -> None:
         assert trial.intermediate_values[trial.last_step] == ours["mean"]
         assert trial.params["learning_rate"] == pytest.approx(ours["params"]["learning_rate"], abs=0)
     study.set_user_attr("note", "Optuna writes, too")
-    command = subprocess.run([trainer, *TUNE.split(), file], stdout=subprocess.PIPE, timeout=120, check=True)
+    command = subprocess.run([trainer, *TUNE.split(), file], stdout=subprocess.PIPE, timeout=300, check=True)
     assert json.loads(command.stdout) == printed[0]
