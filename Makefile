@@ -20,6 +20,10 @@ ifneq ($(DATA),)
 export KUBERNASIUM_DATA := $(abspath $(DATA))
 endif
 
+# By default pip gives up after 15 s without a byte, which a large wheel can take on a busy machine.
+export PIP_DEFAULT_TIMEOUT ?= 120
+export PIP_RETRIES         ?= 10
+
 .DEFAULT_GOAL := help
 .PHONY: lane-go lane-servers $(shell awk -F: '/^[a-z-]+:.*\#\# /{print $$1}' $(MAKEFILE_LIST))
 
