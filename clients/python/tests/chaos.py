@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -24,8 +25,8 @@ CARTPOLE = "classic/CartPole-v1"
 GANG = "k8s/GangWindow-v0"
 
 # Where a server listens whose port another one takes over later. Connections and other servers have other addresses of
-# loopback, and so the port stays free meanwhile.
-TO_INHERIT = ["--listen", "127.0.0.9:0"]
+# loopback, and so the port stays free meanwhile. Only Linux has more than one of them without being told to.
+TO_INHERIT = ["--listen", "127.0.0.9:0" if sys.platform == "linux" else "127.0.0.1:0"]
 
 
 def inheriting(url: str) -> list[str]:
