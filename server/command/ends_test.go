@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -22,16 +23,20 @@ import (
 	"github.com/kubernasium/kubernasium/envs/space"
 )
 
-// deafEnv is an environment whose steps take ten minutes, whatever their context says.
+// deafEnv is an environment whose steps take ten minutes, whatever their context says. A step first makes the file that the
+// option begun names.
 const deafEnv = "test/Deaf-v0"
 
-type deaf struct{}
+type deaf struct{ begun string }
 
 func (deaf) Spaces() (obs, act space.Space) { return space.NewBox(0, 1, 1), space.Discrete{N: 2} }
 
 func (deaf) Begin(context.Context, cluster.Cluster, *rand.Rand) error { return nil }
 
-func (deaf) Apply(context.Context, cluster.Cluster, []float32) (envs.Outcome, error) {
+func (d deaf) Apply(context.Context, cluster.Cluster, []float32) (envs.Outcome, error) {
+	if err := os.WriteFile(d.begun, nil, 0o600); err != nil {
+		return envs.Outcome{}, err
+	}
 	time.Sleep(10 * time.Minute)
 	return envs.Outcome{}, nil
 }
@@ -42,15 +47,20 @@ func (deaf) Observe(_ *cluster.State, obs []float32, mask []bool) {
 
 func init() {
 	envs.Register(&envs.Spec{
-		ID:   deafEnv,
-		Open: func(map[string]any) (envs.Maker, error) { return func() (envs.Task, error) { return deaf{}, nil }, nil },
+		ID: deafEnv,
+		Open: func(opts map[string]any) (envs.Maker, error) {
+			begun, _ := opts["begun"].(string)
+			return func() (envs.Task, error) { return deaf{begun}, nil }, nil
+		},
 	})
 }
 
-// busy makes a server carry out a step of an environment that does not end.
-func busy(t *testing.T, url, id string) {
+// busy makes a server carry out a step of deafEnv, and returns when the step runs: a server that stops before would refuse
+// the request.
+func busy(t *testing.T, url string) {
 	t.Helper()
-	v, err := client.Dial(t.Context(), url, id, 1, client.Options{Token: "secret", Reconnect: -1})
+	begun := filepath.Join(t.TempDir(), "begun")
+	v, err := client.Dial(t.Context(), url, deafEnv, 1, client.Options{Token: "secret", Reconnect: -1, Options: map[string]any{"begun": begun}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +78,10 @@ func busy(t *testing.T, url, id string) {
 		<-done
 		_ = v.Close() // the server has ended
 	})
-	time.Sleep(50 * time.Millisecond) // the request is on its way; if it comes late, the server ends all the sooner
+	eventually(t, "the step runs", func() bool {
+		_, err := os.Stat(begun)
+		return err == nil
+	})
 }
 
 // endsWithin waits for a process, and returns how it ended.
@@ -88,7 +101,7 @@ func endsWithin(t *testing.T, cmd *exec.Cmd, limit time.Duration) error {
 // TestTermWhileDeaf: a request that ignores its context does not keep a server: it ends a second after --drain.
 func TestTermWhileDeaf(t *testing.T) {
 	r, cmd := spawn(t, `exec "$@"`, "--listen", "127.0.0.1:0", "--drain", "10ms")
-	busy(t, r.URL, deafEnv)
+	busy(t, r.URL)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +114,7 @@ func TestTermWhileDeaf(t *testing.T) {
 // TestSecondSignal: the first signal lets a server drain, the next one ends it at once.
 func TestSecondSignal(t *testing.T) {
 	r, cmd := spawn(t, `exec "$@"`, "--listen", "127.0.0.1:0", "--drain", "10m")
-	busy(t, r.URL, deafEnv)
+	busy(t, r.URL)
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() { // the second may come before the first is taken
@@ -175,7 +188,7 @@ func TestOrphan(t *testing.T) {
 			_ = syscall.Kill(r.PID, syscall.SIGKILL) // it may have ended
 		}
 	})
-	busy(t, r.URL, deafEnv)
+	busy(t, r.URL)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
