@@ -27,7 +27,6 @@ func (t lateCancel) readFrame(buf []byte, limit int) ([]byte, error) {
 func TestRebuildAfterLateCancel(t *testing.T) {
 	urls, kill := chain(t, 2)
 	v, w := pair(t, urls, "classic/CartPole-v1", 2, envs.VecOptions{})
-	v.reconnect = 2 * time.Second
 	seed := uint64(4)
 	for _, x := range []envs.VecEnv{v, w} {
 		if _, err := x.Reset(t.Context(), envs.VecResetOptions{Seed: &seed}); err != nil {

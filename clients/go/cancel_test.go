@@ -23,7 +23,7 @@ func TestCancel(t *testing.T) {
 			t.Run(name+" "+by, func(t *testing.T) {
 				opts := client.Options{Reconnect: -1, Autoreset: envs.SameStep}
 				if by == "timeout" {
-					opts.Timeout = time.Second
+					opts.Timeout = 3 * time.Second // also of the short requests, on a busy machine
 				}
 				v := dial(t, url, "classic/CartPole-v1", 4, opts)
 				seed := uint64(5)
@@ -75,12 +75,13 @@ func TestContextEndsConnection(t *testing.T) {
 	for name, minor := range map[string]int{"no cancel": 3, "no answer": 4} {
 		t.Run(name, func(t *testing.T) {
 			var cancels atomic.Int64
-			never := func(*wire.Writer, uint64) {}
+			limited, cancel := context.WithCancel(ctx)
+			defer cancel()
 			url := serve(t, replies{
 				wire.TypeHello: func(w *wire.Writer, id uint64) {
 					_ = w.Encode(&wire.Welcome{T: wire.TypeWelcome, ID: id, Ver: []int{1, minor}, Caps: wire.Caps(minor), Limits: wire.DefaultLimits()})
 				},
-				wire.TypeStep:   never,
+				wire.TypeStep:   func(*wire.Writer, uint64) { cancel() }, // and no reply
 				wire.TypeCancel: func(*wire.Writer, uint64) { cancels.Add(1) },
 			})
 			v, err := client.Dial(ctx, url, "test/Two-v0", 2, client.Options{})
@@ -91,10 +92,8 @@ func TestContextEndsConnection(t *testing.T) {
 			if _, err := v.Reset(ctx, envs.VecResetOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			limited, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-			defer cancel()
-			if _, err := v.Step(limited, []float32{0, 1}); !errors.Is(err, client.ErrConnection) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Step: %v, want ErrConnection and DeadlineExceeded", err)
+			if _, err := v.Step(limited, []float32{0, 1}); !errors.Is(err, client.ErrConnection) || !errors.Is(err, context.Canceled) {
+				t.Errorf("Step: %v, want ErrConnection and Canceled", err)
 			}
 			if _, err := v.Reset(ctx, envs.VecResetOptions{}); !errors.Is(err, client.ErrConnection) {
 				t.Errorf("Reset afterwards: %v, want ErrConnection", err)

@@ -240,7 +240,6 @@ func TestResetThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			urls, kill := chain(t, 3)
 			v, w := pair(t, urls, "classic/CartPole-v1", 2, envs.VecOptions{})
-			v.reconnect = 2 * time.Second
 			if err := reset(v); err == nil {
 				t.Fatal("the reset succeeds")
 			}
