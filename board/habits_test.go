@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/board/boardtest"
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 )
 
 // serveOn serves a page on an address until the function that it returns is called.
@@ -49,7 +49,11 @@ func serveOn(t *testing.T, address string, cfg board.Config) (page string, stop 
 // that asks for more. When the program is there again, the page continues by itself.
 func TestBrowserGone(t *testing.T) {
 	cfg := board.Config{Logs: writeLogs(t), Open: openBaseline, AllowControl: true, Every: 20 * time.Millisecond}
-	page, stop := serveOn(t, "127.0.0.1:0", cfg)
+	address, err := freeport.Address() // which the browser's connections cannot take while the server is gone
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, stop := serveOn(t, address, cfg)
 	b := boardtest.Open(t, page)
 	b.Wait(`document.querySelectorAll('.u-legend .u-label').length > 2`)
 	stop()
@@ -61,7 +65,7 @@ func TestBrowserGone(t *testing.T) {
 	b.Visit("play")
 	b.Wait(`document.querySelector('main .error[role=alert]')?.textContent.includes('Start it again')`)
 	b.Visit("runs")
-	_, stop = serveOn(t, strings.TrimSuffix(strings.TrimPrefix(page, "http://"), "/"), cfg)
+	_, stop = serveOn(t, address, cfg)
 	defer stop()
 	b.Wait(`document.querySelector('.lost') == null && document.querySelectorAll('.u-legend .u-label').length > 2`)
 }

@@ -158,7 +158,7 @@ func TestStreamOfRuns(t *testing.T) {
 // TestTopicComesLater asks for a training and an episode that do not exist yet. The stream says so once, and sends both
 // from their beginning when they come. A topic that no page has stays an error.
 func TestTopicComesLater(t *testing.T) {
-	logs := t.TempDir()
+	logs, elsewhere := t.TempDir(), t.TempDir()
 	page := serve(t, board.Config{Logs: logs, Every: 5 * time.Millisecond})
 	next := listen[map[string]any](t, page, "run:dqn", "episode:1", "nonsense")
 	for range 3 {
@@ -166,10 +166,11 @@ func TestTopicComesLater(t *testing.T) {
 			t.Errorf("%s: %v, want an error", n.Topic, n.Data)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(logs, "dqn"), 0o755); err != nil {
+	// The folder comes with its file: the page would show one without it, too.
+	envstest.Write(t, filepath.Join(elsewhere, "dqn", "progress.csv"), "time/total_timesteps\n1\n2\n")
+	if err := os.Rename(filepath.Join(elsewhere, "dqn"), filepath.Join(logs, "dqn")); err != nil {
 		t.Fatal(err)
 	}
-	envstest.Write(t, filepath.Join(logs, "dqn", "progress.csv"), "time/total_timesteps\n1\n2\n")
 	if n := next(); n.Topic != "run:dqn" || fmt.Sprint(n.Data["progress"]) != "map[columns:[time/total_timesteps] values:[[1 2]]]" {
 		t.Errorf("after the training's first rows: %+v", n)
 	}

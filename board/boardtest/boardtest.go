@@ -144,7 +144,7 @@ func (b *Browser) Reload(expression string) {
 	before := b.Eval(expression)
 	b.Run(chromedp.Reload())
 	now := ""
-	for range 200 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		if now = b.Eval(`(() => { try { return ` + expression + ` } catch { return 'not there yet' } })()`); now == before {
 			return
 		}
@@ -200,7 +200,7 @@ func (b *Browser) Check(name string) {
 func (b *Browser) Phone(name string) {
 	b.t.Helper()
 	b.Run(chromedp.EmulateViewport(phoneWidth, phoneHeight))
-	b.Eval(`new Promise(done => { const look = n => n > 100 || document.documentElement.scrollWidth <= innerWidth ? done(1) : setTimeout(look, 50, n + 1); look(0) })`)
+	b.Eval(fmt.Sprintf(`new Promise(done => { const look = n => n > 600 || document.documentElement.scrollWidth == %d ? done(1) : setTimeout(look, 50, n + 1); look(0) })`, phoneWidth))
 	if wide := b.Eval(`document.documentElement.scrollWidth`); wide != strconv.Itoa(phoneWidth) {
 		b.t.Errorf("%s is %s pixels wide on a phone of %d", name, wide, phoneWidth)
 	}
