@@ -46,7 +46,14 @@ func TestPreempted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stop()
+	stop(func(sofar *clustertrace.Trace) string {
+		for _, p := range sofar.Pods {
+			if p.Finished == clustertrace.Never && p.Deleted == clustertrace.Never {
+				return p.Name + " has no end"
+			}
+		}
+		return ""
+	})
 	r, err := clustertrace.Open(path)
 	if err != nil {
 		t.Fatal(err)

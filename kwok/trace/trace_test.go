@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -63,8 +64,15 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// recording records in the background until the returned function ends it, and returns what was recorded.
-func recording(t *testing.T, client kubernetes.Interface, path string, salt []byte) (stop func() *clustertrace.Trace) {
+// flushed is a recording that can be read while it is written.
+type flushed struct{ *clustertrace.Writer }
+
+// Write implements [trace.Sink].
+func (f flushed) Write(e *clustertrace.Event) error { return errors.Join(f.Writer.Write(e), f.Flush()) }
+
+// recording records in the background. The returned function waits until diff, unless it is nil, finds no difference in what
+// was recorded. Then it ends the recording and returns it.
+func recording(t *testing.T, client kubernetes.Interface, path string, salt []byte) (stop func(diff func(*clustertrace.Trace) string) *clustertrace.Trace) {
 	t.Helper()
 	var w *clustertrace.Writer
 	var before *clustertrace.Trace
@@ -83,15 +91,23 @@ func recording(t *testing.T, client kubernetes.Interface, path string, salt []by
 	ctx, cancel := context.WithCancel(t.Context())
 	synced, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- trace.Record(ctx, client, w, trace.Options{Start: start, Salt: salt, Before: before, Synced: func() { close(synced) }})
+		done <- trace.Record(ctx, client, flushed{w}, trace.Options{Start: start, Salt: salt, Before: before, Synced: func() { close(synced) }})
 	}()
 	select {
 	case <-synced:
 	case err := <-done:
 		t.Fatal(err)
 	}
-	return func() *clustertrace.Trace {
-		time.Sleep(time.Second) // of watching, after the last change
+	return func(diff func(*clustertrace.Trace) string) *clustertrace.Trace {
+		if diff != nil {
+			eventually(t, func() string {
+				sofar, err := clustertrace.Load(path)
+				if sofar == nil || !errors.Is(err, clustertrace.ErrCut) {
+					return fmt.Sprint(err)
+				}
+				return diff(sofar)
+			})
+		}
 		cancel()
 		if err := errors.Join(<-done, w.Close(time.Since(start))); err != nil {
 			t.Fatal(err)
@@ -189,7 +205,13 @@ func TestRecord(t *testing.T) {
 		return ""
 	})
 	runSim(t, kubeconfig)
-	first := stop()
+	first := stop(func(sofar *clustertrace.Trace) string {
+		all := byAPI(t, client)
+		if slices.ContainsFunc(all, func(p placed) bool { return p.Phase != string(corev1.PodRunning) }) {
+			return "pods are still being started"
+		}
+		return gocmp.Diff(all, byTrace(sofar))
+	})
 	want := byAPI(t, client)
 	if d := gocmp.Diff(want, byTrace(first)); d != "" || len(want) < 20 {
 		t.Fatalf("%d pods (-API server +recorded):\n%s", len(want), d)
@@ -220,7 +242,7 @@ func TestRecord(t *testing.T) {
 	}
 	create(t, client, "later", func(*corev1.Pod) {})
 	stop = recording(t, client, path, nil)
-	second := stop()
+	second := stop(nil)
 	if d := gocmp.Diff([]placed{{"default/later", "", "Pending"}}, only(byTrace(second), "later")); d != "" || len(second.Gaps) != 1 || len(byTrace(second)) != 1 {
 		t.Errorf("continued: %d gaps, %d pods (-want +got):\n%s", len(second.Gaps), len(byTrace(second)), d)
 	}
@@ -273,7 +295,13 @@ func TestReplayedIsRecorded(t *testing.T) {
 	if err != nil || report.Skipped > 0 || report.Bound != 3 || report.Finished != 2 {
 		t.Fatalf("%+v, %v, want three pods bound, two finished, nothing skipped", report, err)
 	}
-	got := stop()
+	got := stop(func(sofar *clustertrace.Trace) string {
+		pods := byTrace(sofar)
+		if len(pods) < 3 || len(sofar.Nodes) < 2 || !sofar.Nodes[1].Last().Unschedulable || !slices.ContainsFunc(sofar.Templates, func(s *clustertrace.Template) bool { return s.Labels["v"] == "2" }) {
+			return "the last changes are not recorded"
+		}
+		return gocmp.Diff(byTrace(want)[:2], pods[:2])
+	})
 	if d := gocmp.Diff(byTrace(want)[:2], byTrace(got)[:2]); d != "" { // the third, two, runs here
 		t.Errorf("pods (-file +recorded):\n%s", d)
 	}
@@ -369,7 +397,7 @@ func TestAnonymized(t *testing.T) {
 		}
 	})
 	path := filepath.Join(t.TempDir(), "hidden.jsonl")
-	got := recording(t, client, path, []byte("salt"))()
+	got := recording(t, client, path, []byte("salt"))(nil)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -417,8 +445,8 @@ func eventually(t *testing.T, diff func() string) {
 		if d == "" {
 			return
 		}
-		if time.Since(begin) > 30*time.Second {
-			t.Fatalf("after 30 s (-want +got):\n%s", d)
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("after a minute (-want +got):\n%s", d)
 		}
 	}
 }
