@@ -22,9 +22,9 @@ func TestQueryRange(t *testing.T) {
 		fmt.Fprint(w, r.Method, " ", r.URL, " ", r.Form.Encode())
 	}))
 	defer server.Close()
-	c := Client{URL: server.URL + "/prefix/", Timeout: 1500 * time.Millisecond}
+	c := Client{URL: server.URL + "/prefix/", Timeout: 61500 * time.Millisecond}
 	got, err := c.QueryRange(t.Context(), "sum(up)", start, start.Add(2*time.Minute), 1500*time.Millisecond)
-	if want := "POST /prefix/api/v1/query_range end=1700000120.5&query=sum%28up%29&start=1700000000.5&step=1.5&timeout=1.5"; err != nil || string(got) != want {
+	if want := "POST /prefix/api/v1/query_range end=1700000120.5&query=sum%28up%29&start=1700000000.5&step=1.5&timeout=61.5"; err != nil || string(got) != want {
 		t.Errorf("asked for %s, %v; want %s", got, err, want)
 	}
 }

@@ -55,7 +55,7 @@ func TestUnreserved(t *testing.T) {
 	}
 	await := func(want int) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); pending() != want; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); pending() != want; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%d pods are pending, want %d", pending(), want)
 			}
