@@ -107,9 +107,12 @@ func testRealDead(t *testing.T, e *Kubernetes) {
 	defer c.Close()
 	k := c.(*crew)
 	lost := k.space.Pods(k.names[0])[0].Name
-	go func() {
-		time.Sleep(500 * time.Millisecond)
-		_ = e.space.Client().CoreV1().Pods(e.space.Namespace()).Delete(ctx, lost, metav1.DeleteOptions{})
+	go func() { // once the pod works
+		pods := e.space.Client().CoreV1().Pods(e.space.Namespace())
+		for p, err := pods.Get(ctx, lost, metav1.GetOptions{}); err == nil && p.Annotations[AnnotationOps] == ""; p, err = pods.Get(ctx, lost, metav1.GetOptions{}) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		_ = pods.Delete(ctx, lost, metav1.DeleteOptions{})
 	}()
 	if _, err := c.Superstep(ctx, []float64{1, 1}); !errors.Is(err, ErrDead) || !strings.Contains(err.Error(), "superstep 0: ") || !strings.Contains(err.Error(), "task-memcpy") {
 		t.Errorf("a pod that is deleted: %v, want %v of memcpy", err, ErrDead)
@@ -123,7 +126,7 @@ func testRealLate(t *testing.T, e *Kubernetes) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	e.space.Patience = 5 * time.Second // the start is over
+	e.space.Patience = 10 * time.Second // the start is over
 	if _, err := c.Superstep(ctx, []float64{1, 1}); !errors.Is(err, ErrLate) || !strings.Contains(err.Error(), "have not ended: memcpy;") {
 		t.Errorf("an hour of work: %v, want %v of memcpy", err, ErrLate)
 	}

@@ -158,7 +158,7 @@ func TestMethods(t *testing.T) {
 				t.Fatal(err)
 			}
 			fast := []time.Duration{time.Hour}
-			for range 3 { // one of them, at least, is not disturbed by other programs
+			for try := 0; try < 20 && fast[0] > slow[0]*3/4; try++ { // until other programs do not disturb it
 				took, err := crew.Superstep(ctx, []float64{3, 1})
 				if err != nil {
 					t.Fatal(err)
@@ -190,7 +190,7 @@ func TestDead(t *testing.T) {
 	if err := crew.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begin); took > 20*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("it took %v until the superstep was over and everything gone", took)
 	}
 }
@@ -200,7 +200,7 @@ func TestLate(t *testing.T) {
 	for name, limits := range map[string]func() (Limits, error){"limits": OpenLimits, "duty": NewDuty} {
 		t.Run(name, func(t *testing.T) {
 			e := open(t, limits)
-			crew, err := e.Start(ctx, bsp.Job{Works: []bsp.Work{{Task: "vecmath", Ops: 1e8}, {Task: "memcpy", Ops: 1}}, MilliCPU: []int64{100, 900}, Method: bsp.Resize, Limit: 2 * time.Second})
+			crew, err := e.Start(ctx, bsp.Job{Works: []bsp.Work{{Task: "vecmath", Ops: 1e8}, {Task: "memcpy", Ops: 1}}, MilliCPU: []int64{100, 900}, Method: bsp.Resize, Limit: 6 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
