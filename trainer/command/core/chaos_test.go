@@ -126,7 +126,7 @@ func TestChaos(t *testing.T) {
 	got := parameters(t, steps, "--url", "ws://"+address)
 	took := time.Since(begin)
 	sessions := ""
-	for end := time.Now().Add(10 * time.Second); sessions != "0" && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); sessions != "0" && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		sessions = v.metric("kubernasium_sessions")
 	}
 	if err := p.Close(); err != nil {

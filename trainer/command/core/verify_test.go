@@ -46,6 +46,7 @@ func init() {
 
 // TestVerifyFindsDifferences: eval --verify fails where an episode over the wire is not that in process.
 func TestVerifyFindsDifferences(t *testing.T) {
+	episodes = 0
 	server := hosttest.Start(t).WS
 	args := []string{"eval", "--env", "test/Drifting-v0", "--baseline", "random", "--episodes", "1", "--url", server}
 	if out := mustExecute(t, args...); strings.Contains(out, "bit for bit") || !strings.Contains(out, server) {
