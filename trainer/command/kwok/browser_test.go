@@ -55,7 +55,7 @@ func createPod(t *testing.T, client kubernetes.Interface, name, cpu, scheduler s
 func TestBrowserKwokSchedule(t *testing.T) {
 	needScheduler(t)
 	kubeconfig, client := racked(t)
-	address, err := withPort(t.Context(), "127.0.0.1:0")
+	address, err := withPort("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/kubernasium/kubernasium/agents/live"
 	"github.com/kubernasium/kubernasium/board"
 	"github.com/kubernasium/kubernasium/kwok"
+	"github.com/kubernasium/kubernasium/kwok/freeport"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/kwok/procgroup"
 	"github.com/kubernasium/kubernasium/kwok/schedulerconfig"
@@ -111,7 +112,7 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 // run writes the configuration and runs the scheduler until the command's context ends.
 func (c *scheduleConfig) run(cmd *cobra.Command, args []string) (err error) {
 	if listen := &c.profile.Args.Serve.Listen; !c.print {
-		if *listen, err = withPort(cmd.Context(), *listen); err != nil {
+		if *listen, err = withPort(*listen); err != nil {
 			return fmt.Errorf("--listen: %w", err)
 		}
 	}
@@ -233,8 +234,9 @@ func runScheduler(ctx context.Context, binary string, args []string, stderr io.W
 	return fmt.Errorf("%s: %w", filepath.Base(binary), err)
 }
 
-// withPort replaces port 0 by a free port, so that the command can print it.
-func withPort(ctx context.Context, address string) (string, error) {
+// withPort replaces port 0 by a free port, which no connection takes before the scheduler listens, so that the command can
+// print it.
+func withPort(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if address == "" || err == nil && port != "0" {
 		return address, nil
@@ -242,12 +244,12 @@ func withPort(ctx context.Context, address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	free, err := freeport.Address()
 	if err != nil {
 		return "", err
 	}
-	_, port, err = net.SplitHostPort(l.Addr().String())
-	return net.JoinHostPort(host, port), errors.Join(err, l.Close())
+	_, port, err = net.SplitHostPort(free)
+	return net.JoinHostPort(host, port), err
 }
 
 // checkListen returns an error for an address that other machines can reach without a token.

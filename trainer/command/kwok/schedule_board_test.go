@@ -280,7 +280,7 @@ func TestKwokScheduleBoard(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		createSized(t, client, name)
 	}
-	address, err := withPort(t.Context(), "127.0.0.1:0")
+	address, err := withPort("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,12 +49,12 @@ func needScheduler(t *testing.T) string {
 // TestWithPort: port 0 becomes a free port of the same host, as the endpoints are printed; other addresses stay.
 func TestWithPort(t *testing.T) {
 	for _, address := range []string{"", "127.0.0.1:10359", ":8080", "[::1]:80"} {
-		if got, err := withPort(t.Context(), address); got != address || err != nil {
+		if got, err := withPort(address); got != address || err != nil {
 			t.Errorf("withPort(%q) = %q, %v, want the same", address, got, err)
 		}
 	}
 	for _, host := range []string{"127.0.0.1", "localhost", ""} {
-		got, err := withPort(t.Context(), net.JoinHostPort(host, "0"))
+		got, err := withPort(net.JoinHostPort(host, "0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestWithPort(t *testing.T) {
 			t.Errorf("withPort of %q gives %q, want a port of that host", host, got)
 		}
 	}
-	if _, err := withPort(t.Context(), "127.0.0.1"); err == nil {
+	if _, err := withPort("127.0.0.1"); err == nil {
 		t.Error("an address without port is accepted")
 	}
 }

@@ -23,7 +23,7 @@ import (
 func shadowPage(t *testing.T, where *string, args ...string) (get func(path string, to any), interrupt func() string) {
 	t.Helper()
 	t.Setenv(play.TokenVariable, "")
-	address, err := withPort(t.Context(), "127.0.0.1:0")
+	address, err := withPort("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
