@@ -214,7 +214,7 @@ func TestKwokScheduleRivals(t *testing.T) {
 	}
 	var rivals []*exec.Cmd
 	for range 2 {
-		config := mustExecute(t, "kwok", "schedule", "--policy", "Greedy", "--kubeconfig", kubeconfig, "--listen", "", "--lease-duration", "3s", "--print-config")
+		config := mustExecute(t, "kwok", "schedule", "--policy", "Greedy", "--kubeconfig", kubeconfig, "--listen", "", "--lease-duration", "6s", "--print-config")
 		file := envstest.TempFile(t, "scheduler.yaml", config)
 		cmd := exec.Command(binary, "--config="+file, "--secure-port=0")
 		if err := cmd.Start(); err != nil {
