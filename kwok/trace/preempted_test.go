@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
 
 	"github.com/kubernasium/kubernasium/envs/dataset/clustertrace"
 	"github.com/kubernasium/kubernasium/kwok/trace"
@@ -31,6 +33,12 @@ func TestPreempted(t *testing.T) {
 	client := fake.NewClientset(node, pod("evicted", corev1.PodReasonPreemptionByScheduler), pod("drained", "EvictionByEvictionAPI"), pod("failed", corev1.PodReasonPreemptionByScheduler), pod("done", ""))
 	path := filepath.Join(t.TempDir(), "t.jsonl")
 	stop := recording(t, client, path, nil)
+	eventually(t, func() string { // the fake client tells only watches of a deletion
+		if !slices.ContainsFunc(client.Actions(), func(a ktesting.Action) bool { return a.Matches("watch", "pods") }) {
+			return "no watch of pods"
+		}
+		return ""
+	})
 	for _, name := range []string{"evicted", "drained"} {
 		if err := client.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
