@@ -64,13 +64,15 @@ type podCase struct {
 }
 
 // draw returns a random group, of those in which the simulator's rules are upstream's ([TestDifferences] has the others).
+// Upstream takes the time of its look, which may come minutes after now: no kill is too long ago then, and no pod reaches
+// the age of 12 h meanwhile.
 func draw(g *rand.Rand, now time.Time) *group {
 	modes := []string{pods.ModeOff, pods.ModeInitial, pods.ModeRecreate, pods.ModeRecreate, pods.ModeInPlaceOrRecreate, pods.ModeInPlaceOrRecreate, pods.ModeInPlace}
 	amount := func(cpu, memory int64) cluster.Resources {
 		return cluster.Resources{MilliCPU: 100 + g.Int64N(cpu), MemoryBytes: mib * (64 + g.Int64N(memory))}
 	}
 	c := &group{
-		mode: modes[g.IntN(len(modes))], minReplicas: 1 + g.IntN(3), evictAfterOOM: time.Duration(1+g.IntN(20)) * time.Minute,
+		mode: modes[g.IntN(len(modes))], minReplicas: 1 + g.IntN(3), evictAfterOOM: time.Duration(10+g.IntN(20)) * time.Minute,
 		requestsOnly: g.IntN(4) == 0, requests: amount(4000, 8<<10),
 	}
 	ratio := int64([]int{0, 1, 2, 4, 8}[g.IntN(5)]) // whole, so that limits in proportion have no remainder
@@ -104,7 +106,11 @@ func draw(g *rand.Rand, now time.Time) *group {
 	}
 	c.replicas = n + g.IntN(2)
 	for i := range n {
-		p := podCase{name: fmt.Sprint("pod-", i), requests: c.requests, running: true, created: now.Add(-time.Duration(g.Int64N(int64(24 * time.Hour))))}
+		age := time.Duration(g.Int64N(int64(24 * time.Hour)))
+		if young := 12*time.Hour - age; young > 0 && young < 10*time.Minute {
+			age -= 10 * time.Minute
+		}
+		p := podCase{name: fmt.Sprint("pod-", i), requests: c.requests, running: true, created: now.Add(-age)}
 		switch g.IntN(3) {
 		case 0:
 			p.requests = c.rec.Target
