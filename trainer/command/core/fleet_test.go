@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// rebuiltWithin is how long the environments of a killed server may take to be made again elsewhere on a busy machine; on
-// a quiet one it is below 0.1 s.
-const rebuiltWithin = 30 * time.Second
+// rebuiltWithin is how long the environments of a killed server may take to be made again elsewhere; on a quiet machine
+// it is below 0.1 s.
+const rebuiltWithin = 5 * time.Second
 
 // envsOn returns how many environments the servers hold.
 func envsOn(servers []*victim) int {
