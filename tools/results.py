@@ -9,7 +9,8 @@ seeds, so a figure is in order if it rounds to what is printed. A part that is i
 LOGS/journal.json, as is its duration, and is not made again unless the part or what is printed changes; finished
 trainings of a part are found again, too. The command fails if a figure differs, or if its page no longer has it.
 
-A part has a name, the minutes that it takes on two idle cores, and one of five forms:
+A part has a name, the minutes that it takes on two idle cores after the trainings of earlier parts, and one of five
+forms:
     table, column    beginning of the header of a table of the page, and the column that has the figures of
     evaluate         this command of the trainer, in the rows of its policies
 
