@@ -398,10 +398,10 @@ func asked(p corev1.Pod) string {
 	return fmt.Sprintf("%s of %s, boost %t", r.Requests.Cpu(), r.Limits.Cpu(), p.Annotations["vpaCpuStartupBoost/main"] != "")
 }
 
-// TestStartupBoost: a new pod requests more CPU until it has been ready for two seconds. Then it gets what is
-// recommended, or in mode Off what its template says.
+// TestStartupBoost: a new pod requests more CPU until it has been ready for ten seconds, in which the test looks at it. Then
+// it gets what is recommended, or in mode Off what its template says.
 func TestStartupBoost(t *testing.T) {
-	const boost = "startupBoost: {cpu: {type: Factor, factor: 3, durationSeconds: 2}}"
+	const boost = "startupBoost: {cpu: {type: Factor, factor: 3, durationSeconds: 10}}"
 	for _, tc := range []struct {
 		mode, policy string
 		boosted, end string
@@ -409,7 +409,7 @@ func TestStartupBoost(t *testing.T) {
 		// The template has 400m of 800m; the target of 1 core is 1168m (TestAutoscalers).
 		{mode: `"Off"`, boosted: "1200m of 2400m, boost true", end: "400m of 800m, boost false"},
 		{mode: "Recreate", boosted: "3504m of 7008m, boost true", end: "1168m of 2336m, boost false"},
-		{mode: "Initial", policy: ", resourcePolicy: {containerPolicies: [{containerName: main, startupBoost: {cpu: {type: Quantity, quantity: 332m, durationSeconds: 2}}}]}",
+		{mode: "Initial", policy: ", resourcePolicy: {containerPolicies: [{containerName: main, startupBoost: {cpu: {type: Quantity, quantity: 332m, durationSeconds: 10}}}]}",
 			boosted: "1500m of 3, boost true", end: "1168m of 2336m, boost false"},
 	} {
 		t.Run(tc.mode, func(t *testing.T) {
@@ -432,7 +432,7 @@ func TestStartupBoost(t *testing.T) {
 			}
 			for end := time.Now().Add(patience); asked(p) != tc.end; p = w.running("app", 1)[0] {
 				if time.Now().After(end) {
-					t.Fatalf("the pod requests %s, want %s after two seconds", asked(p), tc.end)
+					t.Fatalf("the pod requests %s, want %s after ten seconds", asked(p), tc.end)
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
