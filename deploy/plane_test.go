@@ -27,7 +27,7 @@ const (
 	helmEnv     = "KUBERNASIUM_HELM"     // path of Helm's command
 	programsEnv = "KUBERNASIUM_PROGRAMS" // folder with server, trainer and kubernasium-scheduler
 	chart       = "helm/kubernasium"
-	patience    = time.Minute // of waits; they take a second on an idle machine
+	patience    = 2 * time.Minute // of waits; they take a second on an idle machine. The API server gives a request a minute
 )
 
 func TestMain(m *testing.M) { os.Exit(kwoktest.Main(m)) }
@@ -130,7 +130,9 @@ func (c *cluster) install(t *testing.T, set ...string) string {
 	if registry := os.Getenv(registryEnv); registry != "" {
 		args = append(args, "--set", "imageRegistry="+registry)
 	}
-	helm(t, append(args, sets(set)...)...)
+	if _, err := tryHelm(t, append(args, sets(set)...)...); err != nil {
+		t.Fatalf("%v\n%s", err, c.state(ns))
+	}
 	t.Cleanup(func() {
 		out, err := exec.Command(os.Getenv(helmEnv), "uninstall", "kubernasium", "--kubeconfig", c.Kubeconfig, "--namespace", ns, "--ignore-not-found").CombinedOutput()
 		if err != nil {
@@ -138,6 +140,34 @@ func (c *cluster) install(t *testing.T, set ...string) string {
 		}
 	})
 	return ns
+}
+
+// state describes what an installation may wait for: pods, claims, volumes, and the events of the namespace.
+func (c *cluster) state(ns string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var out strings.Builder
+	pods, err := c.client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
+	fmt.Fprintf(&out, "pods of %s (%v):\n", ns, err)
+	for _, p := range pods.Items {
+		fmt.Fprintf(&out, "  %s on %q: %s %v\n", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Conditions)
+	}
+	claims, err := c.client.CoreV1().PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
+	fmt.Fprintf(&out, "claims of all namespaces (%v):\n", err)
+	for _, p := range claims.Items {
+		fmt.Fprintf(&out, "  %s/%s to %q: %s\n", p.Namespace, p.Name, p.Spec.VolumeName, p.Status.Phase)
+	}
+	volumes, err := c.client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	fmt.Fprintf(&out, "volumes (%v):\n", err)
+	for _, v := range volumes.Items {
+		fmt.Fprintf(&out, "  %s of %v: %s\n", v.Name, v.Spec.ClaimRef, v.Status.Phase)
+	}
+	events, err := c.client.CoreV1().Events(ns).List(ctx, metav1.ListOptions{})
+	fmt.Fprintf(&out, "events (%v):\n", err)
+	for _, e := range events.Items {
+		fmt.Fprintf(&out, "  %s %s %s, %d times: %s\n", e.LastTimestamp.Format(time.TimeOnly), e.InvolvedObject.Kind, e.Reason, e.Count, e.Message)
+	}
+	return out.String()
 }
 
 func sets(values []string) (args []string) {

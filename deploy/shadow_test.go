@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// volume creates a volume for the recording's claim: nothing provisions one here.
+// volume creates a volume for the recording's claim: nothing provisions one here. It waits until the volume is
+// available: kube-controller-manager leaves a claim that it sees before that for 15 s.
 func (c *cluster) volume(t *testing.T) {
 	t.Helper()
 	v, err := c.client.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
@@ -30,6 +31,10 @@ func (c *cluster) volume(t *testing.T) {
 		if err := c.client.CoreV1().PersistentVolumes().Delete(context.Background(), v.Name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
+	})
+	eventually(t, "the volume "+v.Name+" is available", func() bool {
+		v, err := c.client.CoreV1().PersistentVolumes().Get(t.Context(), v.Name, metav1.GetOptions{})
+		return err == nil && v.Status.Phase == corev1.VolumeAvailable
 	})
 }
 
