@@ -83,11 +83,17 @@ bench-scheduler: controlplane ## decisions of the plugin, and pods a second besi
 	$(SCHEDULER_GO) test -run '^$$' -bench Decision ./plugin
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -run '^$$' -bench 'Bulk/nodes=10+$$' -benchtime 5x ./kwok/schedulerconfig
 
+# For tests with real servers or a browser: the few that fail run once more, and are named.
+TEST_AGAIN := GO=$(GO) $(abspath tools/test_again.sh)
+
 test-controlplane: controlplane ## the control plane: starts, stops, restarts, refuses; trainer kwok up
 	$(CONTROLPLANE_GO) mod tidy -diff
 	$(CONTROLPLANE_GO) vet ./...
-	$(CONTROLPLANE_GO) test -count=1 ./...
-	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -count=1 -run KwokUp ./trainer/command/kwok
+	@mkdir -p $(CACHE)
+	@cd $(CONTROLPLANE) && $(TEST_AGAIN) ./... -count=1 > $(abspath $(CACHE))/test-controlplane.log 2>&1 || { cat $(abspath $(CACHE))/test-controlplane.log; exit 1; }
+	@KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(TEST_AGAIN) ./trainer/command/kwok -count=1 -run KwokUp >> $(CACHE)/test-controlplane.log 2>&1 \
+		|| { cat $(CACHE)/test-controlplane.log; exit 1; }
+	@grep -e '^ok' -e '^== ' $(CACHE)/test-controlplane.log
 
 # Tests that need a container engine: those of make test-images.
 IMAGE_TESTS         := ^(TestImagesStart|TestImagesPlay|TestImagesOfAutoscaling|TestWorkersImage)$$
@@ -114,9 +120,9 @@ test-deploy: controlplane scheduler bin/helm bin/kubectl ## the Helm chart on a 
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) KUBERNASIUM_KUBECTL=$(abspath bin)/kubectl KUBERNASIUM_PROGRAMS=$(DEPLOY_PROGRAMS); \
 		export PROMETHEUS_OPERATOR=$$($(GO) mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
 		export KUBERAY=$$($(GO) mod download -json $(KUBERAY) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
-		$(GO) test -count=1 -v -skip '$(IMAGE_TESTS)' ./deploy > $(CACHE)/test-deploy.log 2>&1 || { cat $(CACHE)/test-deploy.log; exit 1; }
+		$(TEST_AGAIN) ./deploy -count=1 -skip '$(IMAGE_TESTS)' > $(CACHE)/test-deploy.log 2>&1 || { cat $(CACHE)/test-deploy.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
-	@grep -e '^ok' $(CACHE)/test-deploy.log
+	@grep -e '^ok' -e '^== ' $(CACHE)/test-deploy.log
 
 SUBMIT_UPSTREAM    := trainer/submit/upstream
 SUBMIT_UPSTREAM_GO := $(GO) -C $(SUBMIT_UPSTREAM)
@@ -124,7 +130,10 @@ SUBMIT_UPSTREAM_GO := $(GO) -C $(SUBMIT_UPSTREAM)
 test-submit: controlplane ## trainer train --submit on a control plane, with the types of JobSet and Kueue, and JobSet's controllers
 	$(SUBMIT_UPSTREAM_GO) mod tidy -diff
 	$(SUBMIT_UPSTREAM_GO) vet ./...
-	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(SUBMIT_UPSTREAM_GO) test -count=1 ./...
+	@mkdir -p $(CACHE)
+	@cd $(SUBMIT_UPSTREAM) && KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(TEST_AGAIN) ./... -count=1 > $(abspath $(CACHE))/test-submit.log 2>&1 \
+		|| { cat $(abspath $(CACHE))/test-submit.log; exit 1; }
+	@grep -e '^ok' -e '^== ' $(CACHE)/test-submit.log
 
 IMAGES        ?= $(CACHE)/images
 IMAGE_PROGRAM := $(GO) build -tags nogorgonia -ldflags '-s -w'
@@ -270,7 +279,7 @@ BOARD_ENV    = KUBERNASIUM_AXE=$(abspath $(AXE)) KUBERNASIUM_CHROMIUM=$$(command
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_SCHEDULER=$(abspath bin/kubernasium-scheduler)
 
 test-board: $(AXE) controlplane scheduler chromium ## the page in a real browser: every view with real runs, a training, a control plane and a server among them
-	$(BOARD_ENV) $(GO) test -p 1 -count=1 -timeout 30m -v -run Browser $(BOARD_TESTS)
+	$(BOARD_ENV) $(TEST_AGAIN) '$(BOARD_TESTS)' -p 1 -count=1 -timeout 30m -run Browser
 
 chromium: ## headless Chromium, which root installs on Debian
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
@@ -391,13 +400,13 @@ test-kwok: controlplane scheduler vpa-upstream ## the environments on a real API
 	$(VPA_UPSTREAM_GO) vet ./...
 	$(VPA_UPSTREAM_GO) test ./...
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_SCHEDULER=$(abspath bin/kubernasium-scheduler) KUBERNASIUM_VPA_UPSTREAM=$(abspath bin/vpa-upstream); \
-		{ $(GO) test -count=1 -timeout 20m -v -skip '$(IMAGE_TESTS)' ./kwok/... && $(GO) test -count=1 -v -p 1 -run '^TestKwok' $(KWOK_COMMANDS); } > $(CACHE)/test-kwok.log 2>&1 \
+		{ $(TEST_AGAIN) ./kwok/... -count=1 -timeout 20m -skip '$(IMAGE_TESTS)' && $(TEST_AGAIN) '$(KWOK_COMMANDS)' -count=1 -p 1 -run '^TestKwok'; } > $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
 		PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client -q tests/test_twins.py >> $(CACHE)/test-kwok.log 2>&1 \
 		|| { cat $(CACHE)/test-kwok.log; exit 1; }
 	@! grep -e '--- SKIP' $(CACHE)/test-kwok.log || { echo "a test was skipped"; exit 1; }
-	@grep -e '^ok' -e 'decisions, .* pods' -e '^[0-9]* passed' $(CACHE)/test-kwok.log
+	@grep -e '^ok' -e '^== ' -e 'decisions, .* pods' -e '^[0-9]* passed' $(CACHE)/test-kwok.log
 
 $(VENV)/installed: tools/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
