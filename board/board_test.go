@@ -51,7 +51,7 @@ func writeLogs(t *testing.T) string {
 	folder := t.TempDir()
 	files := map[string]string{
 		"ppo/k8s-PodBalance-v0_1/comparison.csv": "policy,mean cost,95 % interval,return\n\"ppo, 2 seeds\",-7.25,\"[-7.50, -7.00]\",-7.25\n" +
-			"Greedy,-6.50,\"[-6.75, -6.25]\",-6.50\nWorse,-9.50,\"[-9.75, -9.25]\",-9.50\nExact (oracle),-6.00,\"[-6.25, -5.75]\",-6.00\n",
+			"Greedy,-6.50,\"[-6.75, -6.25]\",-6.50\nWorse,-9.50,\"[-9.75, -9.25]\",-9.50\nExact (clairvoyant),-6.00,\"[-6.25, -5.75]\",-6.00\n",
 	}
 	for seed := range 2 {
 		dir := fmt.Sprintf("ppo/k8s-PodBalance-v0_1/seed_%d/", seed+1)

@@ -46,9 +46,9 @@ func serveAs(t *testing.T, cfg board.Config) string {
 // address keeps the choice, and the comparison is a picture and a table that sorts.
 func TestBrowserTraining(t *testing.T) {
 	b := boardtest.Open(t, serve(t, board.Config{Logs: writeLogs(t)}))
-	b.Wait(`/2 seeds.*oracle/.test(document.querySelector('.u-legend')?.textContent)`)
+	b.Wait(`/2 seeds.*clairvoyant/.test(document.querySelector('.u-legend')?.textContent)`)
 	labels := b.Eval(`[...document.querySelectorAll('.u-legend .u-label')].map(e => e.textContent).join('; ')`)
-	for _, want := range []string{"ppo/k8s-PodBalance-v0_1 (2 seeds)", "Greedy", "Exact (oracle)"} {
+	for _, want := range []string{"ppo/k8s-PodBalance-v0_1 (2 seeds)", "Greedy", "Exact (clairvoyant)"} {
 		if !strings.Contains(labels, want) {
 			t.Errorf("lines %q, want %s among them", labels, want)
 		}

@@ -254,7 +254,7 @@ func TestBrowserHabits(t *testing.T) {
 		t.Error("a page for looking only offers to begin an episode")
 	}
 	b.Run(chromedp.Evaluate(`location.hash = '#runs'`, nil))
-	b.Wait(`document.querySelectorAll('.plot button').length == 2 && /2 seeds.*oracle/.test(document.querySelector('.u-legend').textContent)`)
+	b.Wait(`document.querySelectorAll('.plot button').length == 2 && /2 seeds.*clairvoyant/.test(document.querySelector('.u-legend').textContent)`)
 	// What the links would save is taken from them: nothing is written to the disk.
 	saved := b.Eval(`(() => { const got = [], make = URL.createObjectURL; URL.createObjectURL = b => { window.blob = b; return make(b) }; HTMLAnchorElement.prototype.click = function () { got.push(this.download + ' ' + this.href.slice(0, 14)) }
 		document.querySelectorAll('.plot button').forEach(b => b.click()); return got.join('; ') })()`)
@@ -262,7 +262,7 @@ func TestBrowserHabits(t *testing.T) {
 		t.Errorf("exports: %s", saved)
 	}
 	// Means of -9 and -10, and of -8 and -7; the levels are those of the comparison.
-	const csv = `environment steps,ppo/k8s-PodBalance-v0_1 (2 seeds),Greedy,Exact (oracle)\n200,-9.5,-6.5,-6\n300,-7.5,-6.5,-6\n`
+	const csv = `environment steps,ppo/k8s-PodBalance-v0_1 (2 seeds),Greedy,Exact (clairvoyant)\n200,-9.5,-6.5,-6\n300,-7.5,-6.5,-6\n`
 	if text := b.Eval(`blob.text()`); text != csv {
 		t.Errorf("the file has %s, want %s", text, csv)
 	}

@@ -15,9 +15,9 @@ import (
 // A Baseline is a heuristic, an exact solver or a bound that agents are compared with. It reads the true state of the
 // task, not the observation.
 type Baseline struct {
-	Name   string
-	Doc    string // one sentence
-	Oracle bool   // it uses knowledge that no agent has, such as the future, so verdicts leave it out; it need not be a bound
+	Name        string
+	Doc         string // one sentence
+	Clairvoyant bool   // it uses knowledge that no agent has, such as the future, so verdicts leave it out; it need not be a bound
 	// New returns a policy for the episodes of t. It fails if the baseline does not know t's type
 	// or does not support t's options. Each Task needs a policy of its own.
 	New func(t Task) (Policy, error)
@@ -77,7 +77,7 @@ func (b Baseline) Tuned(name, doc string, values map[string]any) Baseline {
 	if err != nil {
 		panic(err)
 	}
-	return Baseline{Name: name, Doc: doc, Oracle: b.Oracle, New: t.New, StandsFor: t.Name}
+	return Baseline{Name: name, Doc: doc, Clairvoyant: b.Clairvoyant, New: t.New, StandsFor: t.Name}
 }
 
 // With returns b with the given parameters, which its name contains. The error wraps

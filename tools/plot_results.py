@@ -56,7 +56,7 @@ def dots(ax: Any, names: list[str], values: list[list[float]], title: str) -> No
     for i, (name, v) in enumerate(zip(names, values, strict=True)):
         if not v:
             continue
-        color = ORANGE if AGENT.match(name) else GREY if re.search("oracle|bound|true sizes", name) else BLUE
+        color = ORANGE if AGENT.match(name) else GREY if re.search("clairvoyant|bound|true sizes", name) else BLUE
         if len(v) == 3:
             ax.plot(v[1:], [i, i], color=color, linewidth=2, solid_capstyle="butt")
         ax.plot(v[0], i, "o", color=color)

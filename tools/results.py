@@ -255,7 +255,7 @@ def csv_document(path: str) -> Json:
     for policy, *row in rows:
         numbers = [[float(number.group()) for number in NUMBER.finditer(cell)] for cell in row]
         found = [(name, cell[0] if len(cell) == 1 else cell) for name, cell in zip(columns[1:], numbers) if cell]
-        out[policy.removesuffix(" (oracle)")] = dict(found)
+        out[policy.removesuffix(" (clairvoyant)")] = dict(found)
     return out
 
 

@@ -35,7 +35,7 @@ HEADER = """# The sealed block
 Final scores of the [shipped models](../../models/pretrained), on episodes that no training, search or comparison had
 played before; they were played once ([method](method.md)). [sealed.csv](sealed.csv) records the comparisons, and
 [sealed](sealed) has the tables of all policies. `make results ONLY="the sealed block"` makes missing tables, and fails
-for other models. A model is better only if it is better than every baseline that is not an oracle, corrected for the
+for other models. A model is better only if it is better than every baseline that is not clairvoyant, corrected for the
 number of models in its environment.
 
 | environment | episodes | model | mean | best baseline | its mean | difference | 95 % interval | p (Holm) | verdict |

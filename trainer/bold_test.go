@@ -37,11 +37,11 @@ func wins(t *testing.T) map[string]bool {
 func wonBy(t *testing.T, path, mean string) bool {
 	t.Helper()
 	rows, verdict := comparison(t, path)
-	won, oracles, baselines := false, 0, 0
+	won, clairvoyant, baselines := false, 0, 0
 	for _, row := range rows {
 		switch {
-		case strings.HasSuffix(row[0], "(oracle)"):
-			oracles++
+		case strings.HasSuffix(row[0], "(clairvoyant)"):
+			clairvoyant++
 		case row[verdict] == "":
 			baselines++
 		case rounds(row[1], mean):
@@ -49,7 +49,7 @@ func wonBy(t *testing.T, path, mean string) bool {
 		}
 	}
 	if baselines < 2 {
-		t.Errorf("%s has %d baselines and %d oracles, want all of the environment", path, baselines, oracles)
+		t.Errorf("%s has %d baselines and %d clairvoyant, want all of the environment", path, baselines, clairvoyant)
 	}
 	return won
 }

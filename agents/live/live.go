@@ -117,7 +117,7 @@ func (p *Policy) findEnv(args Args) error {
 	case search.IsSearch(args.Baseline):
 		p.search, err = parseSearch(args.Baseline)
 	default:
-		if p.baseline, err = p.spec.Baseline(args.Baseline); err == nil && p.baseline.Oracle {
+		if p.baseline, err = p.spec.Baseline(args.Baseline); err == nil && p.baseline.Clairvoyant {
 			err = fmt.Errorf("live: baseline %s of %s knows the future, want one that does not", args.Baseline, p.spec.ID)
 		}
 	}

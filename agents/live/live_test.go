@@ -249,7 +249,7 @@ func TestOpenRefuses(t *testing.T) {
 		"both":             {live.Args{Model: "m", Baseline: "Greedy"}, "want one of them", nil},
 		"no file":          {live.Args{Model: "none.safetensors"}, "none.safetensors", nil},
 		"unknown baseline": {live.Args{Baseline: "Best"}, "Greedy", envs.ErrUnknownBaseline},
-		"oracle":           {live.Args{Baseline: "Exact"}, "knows the future", nil},
+		"clairvoyant":      {live.Args{Baseline: "Exact"}, "knows the future", nil},
 		"unknown option":   {live.Args{Baseline: "Greedy", Options: map[string]any{"colour": 1}}, "colour", envs.ErrInvalidOption},
 		"no nodes":         {live.Args{Baseline: "random", Env: "CartPole-v1"}, "", nil},
 		"another task":     {live.Args{Model: dense}, "places no pods", nil},

@@ -25,8 +25,8 @@ type base struct {
 func newBase(spec *envs.Spec, task envs.Task, c *Config) (*base, error) {
 	if !c.model() {
 		b, err := spec.Baseline(c.Base)
-		if err == nil && b.Oracle && !c.Clairvoyant {
-			err = fmt.Errorf("search: base %s is an oracle; clairvoyant=true makes the search one, too", c.Base)
+		if err == nil && b.Clairvoyant && !c.Clairvoyant {
+			err = fmt.Errorf("search: base %s is clairvoyant; clairvoyant=true makes the search so, too", c.Base)
 		}
 		return &base{baseline: b, discount: 1}, err
 	}

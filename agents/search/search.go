@@ -39,7 +39,7 @@ type Parameters struct {
 	Value       bool    `opt:"value" doc:"add the base model's value of the state where a simulation ends by the horizon; returns have the discount of its training"`
 	Millis      int     `opt:"ms" doc:"milliseconds for a decision, after which no further future is begun; 0 is no limit. Decisions then depend on the machine"`
 	Seed        int     `opt:"seed" doc:"random seed of futures and of the actions tried"`
-	Clairvoyant bool    `opt:"clairvoyant" doc:"play the episode's own future: an oracle"`
+	Clairvoyant bool    `opt:"clairvoyant" doc:"play the episode's own future, which no agent can know"`
 }
 
 // Config holds the settings of a search.

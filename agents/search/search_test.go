@@ -112,7 +112,7 @@ func coinSpec(begun *atomic.Int64) *envs.Spec {
 			return func() (envs.Task, error) { return &coins{}, nil }, nil
 		},
 		Baselines: []envs.Baseline{
-			{Name: "Pass", New: always(0)}, {Name: "Toss", New: always(1)}, {Name: "Oracle", Oracle: true, New: always(1)},
+			{Name: "Pass", New: always(0)}, {Name: "Toss", New: always(1)}, {Name: "Knows", Clairvoyant: true, New: always(1)},
 		},
 	}
 }
@@ -392,7 +392,7 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%+v: no error", c)
 		}
 	}
-	for _, text := range []string{"rollout:base=Nobody", "rollout:base=Oracle", "rollout:base=Pass,advisers=Nobody", "rollout:base=none.safetensors", "rollout:base=" + balanceModel} {
+	for _, text := range []string{"rollout:base=Nobody", "rollout:base=Knows", "rollout:base=Pass,advisers=Nobody", "rollout:base=none.safetensors", "rollout:base=" + balanceModel} {
 		c, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func NewSearcher(e *envs.Env, spec *envs.Spec, c Config) (*Searcher, error) {
 		return nil, fmt.Errorf("search: %s has actions of kind %s, want discrete ones", spec.ID, act.Describe().Kind)
 	}
 	if _, ok := e.Task().(envs.Resampler); !ok && !c.Clairvoyant {
-		return nil, fmt.Errorf("search: %w: %s; clairvoyant=true plays the episode's own future, as an oracle", envs.ErrCannotResample, spec.ID)
+		return nil, fmt.Errorf("search: %w: %s; clairvoyant=true plays the episode's own future, which no agent can know", envs.ErrCannotResample, spec.ID)
 	}
 	s := &Searcher{config: c}
 	var err error

@@ -276,7 +276,7 @@ func TestSpecAndRender(t *testing.T) {
 		t.Errorf("Spec (-here +wire):\n%s", diff)
 	}
 	for i, b := range want.Baselines {
-		if got.Baselines[i].Name != b.Name || got.Baselines[i].Oracle != b.Oracle {
+		if got.Baselines[i].Name != b.Name || got.Baselines[i].Clairvoyant != b.Clairvoyant {
 			t.Errorf("baseline %d is %q, want %q", i, got.Baselines[i].Name, b.Name)
 		}
 	}

@@ -31,7 +31,7 @@ func specOf(d *wire.Spec) *envs.Spec {
 	}
 	for _, b := range d.Baselines {
 		s.Baselines = append(s.Baselines, envs.Baseline{
-			Name: b.Name, Doc: b.Doc, Oracle: b.Oracle, New: func(envs.Task) (envs.Policy, error) { return nil, errRemote },
+			Name: b.Name, Doc: b.Doc, Clairvoyant: b.Oracle, New: func(envs.Task) (envs.Policy, error) { return nil, errRemote },
 		})
 	}
 	return s

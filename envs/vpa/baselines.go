@@ -29,7 +29,7 @@ func discreteBaselines() []envs.Baseline {
 // sharedBaselines returns the baselines for pods that share their node. It omits those that know the future of the
 // pods' own demand, which are no bounds there.
 func sharedBaselines() []envs.Baseline {
-	competing := slices.DeleteFunc(rules.Plain(follow), func(b envs.Baseline) bool { return b.Oracle })
+	competing := slices.DeleteFunc(rules.Plain(follow), func(b envs.Baseline) bool { return b.Clairvoyant })
 	return append(competing, rules.Shared(follow)...)
 }
 

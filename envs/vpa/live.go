@@ -193,7 +193,7 @@ func (l *Live) Recall(samples []rules.Sample) error {
 // Checkpoint returns the state of upstream's recommender, or nil if it is not used.
 func (l *Live) Checkpoint() *upstream.Checkpoint { return l.running.Checkpoint(l.at) }
 
-// Task returns the task, for policies of baselines. It holds no future for oracles.
+// Task returns the task, for policies of baselines. It holds no future for clairvoyant ones.
 func (l *Live) Task() envs.Task { return l.t }
 
 // A Policy chooses actions for a batch of one environment, as a policy of package agents does.

@@ -16,7 +16,7 @@ func OpenBaseline(spec *envs.Spec, options map[string]any, name string) (func() 
 	if err != nil {
 		return nil, err
 	}
-	if b.Oracle {
+	if b.Clairvoyant {
 		return nil, fmt.Errorf("vpa: baseline %s knows what is to come: nobody does on a cluster", name)
 	}
 	newTask, err := spec.Open(options)

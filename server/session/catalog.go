@@ -41,7 +41,7 @@ func Describe(s *envs.Spec) wire.Spec {
 		d.Metrics = append(d.Metrics, wire.Metric(m))
 	}
 	for _, b := range s.Baselines {
-		d.Baselines = append(d.Baselines, wire.Baseline{Name: b.Name, Doc: b.Doc, Oracle: b.Oracle})
+		d.Baselines = append(d.Baselines, wire.Baseline{Name: b.Name, Doc: b.Doc, Oracle: b.Clairvoyant})
 	}
 	return d
 }

@@ -68,7 +68,7 @@ func init() {
 		HeldOut: map[string]any{"pace": 3}, RenderModes: []string{"ansi", "rgb_array"},
 		Info:    []envs.Column{{Name: "way", DType: "float64", Doc: "ten times the steps"}},
 		Metrics: []envs.Metric{{Column: "way", Unit: "m", Lower: true}},
-		Baselines: []envs.Baseline{{Name: "two", Doc: "Two.", Oracle: true, New: func(envs.Task) (envs.Policy, error) {
+		Baselines: []envs.Baseline{{Name: "two", Doc: "Two.", Clairvoyant: true, New: func(envs.Task) (envs.Policy, error) {
 			return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error { action[0] = 2; return nil }, nil
 		}}},
 	})

@@ -123,7 +123,7 @@ type Metric struct {
 type Baseline struct {
 	Name   string `json:"name"`
 	Doc    string `json:"doc"`
-	Oracle bool   `json:"oracle"`
+	Oracle bool   `json:"oracle"` // clairvoyant: it uses knowledge that no agent has
 }
 
 // MakeRequest is the request make.

@@ -103,11 +103,11 @@ func environment(ctx context.Context, out pages, s *envs.Spec, scores [][]string
 	p.section("Action", []string{"part", "space", "low", "high"}, actions(act.Describe()))
 	var baselines, parameters, info [][]string
 	for _, b := range s.Baselines {
-		oracle := ""
-		if b.Oracle {
-			oracle = "oracle"
+		knows := ""
+		if b.Clairvoyant {
+			knows = "clairvoyant"
 		}
-		baselines = append(baselines, []string{code(b.Name), oracle, plain(b.Doc), code(b.StandsFor)})
+		baselines = append(baselines, []string{code(b.Name), knows, plain(b.Doc), code(b.StandsFor)})
 		for _, a := range b.Parameters() {
 			parameters = append(parameters, []string{code(b.Name), code(a.Name), a.Type, code(fmt.Sprint(a.Default)), tuned(a), plain(a.Doc)})
 		}
@@ -239,12 +239,12 @@ func bounds(b space.Bounds) string {
 	return strings.Join(words, ", ")
 }
 
-// render shows an episode of the first baseline that is not an oracle, as a picture or else as text.
+// render shows an episode of the first baseline that is not clairvoyant, as a picture or else as text.
 func render(ctx context.Context, out pages, p *page, v *envs.Vec, s *envs.Spec) error {
 	if len(s.RenderModes) == 0 {
 		return nil
 	}
-	i := slices.IndexFunc(s.Baselines, func(b envs.Baseline) bool { return !b.Oracle })
+	i := slices.IndexFunc(s.Baselines, func(b envs.Baseline) bool { return !b.Clairvoyant })
 	if i < 0 {
 		return errors.New("no baseline to play")
 	}

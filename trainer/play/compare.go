@@ -68,7 +68,7 @@ type Comparison struct {
 // Row is one policy.
 type Row struct {
 	Policy     string             `json:"policy"`
-	Kind       string             `json:"kind"` // "model", "baseline", "search" or "oracle"
+	Kind       string             `json:"kind"` // "model", "baseline", "search" or "clairvoyant"
 	Mean       float64            `json:"mean"` // of the metric
 	Low        float64            `json:"low"`  // 95 % interval of the mean
 	High       float64            `json:"high"`
@@ -92,11 +92,11 @@ type EpisodeValues struct {
 
 // Kinds of policies in a Row.
 const (
-	KindModel    = "model"
-	KindBaseline = "baseline"
-	KindOracle   = "oracle"   // a baseline or a search that uses information no agent can have
-	KindAblation = "ablation" // a model without its state
-	KindSearch   = "search"   // a search over a baseline, by package agents/search
+	KindModel       = "model"
+	KindBaseline    = "baseline"
+	KindClairvoyant = "clairvoyant" // a baseline or a search that uses information no agent can have
+	KindAblation    = "ablation"    // a model without its state
+	KindSearch      = "search"      // a search over a baseline, by package agents/search
 )
 
 // EnvOf returns the given id, or else that of the first model's environment, and the options that the first
@@ -213,8 +213,8 @@ func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 	}
 	for _, name := range c.baselineNames() {
 		kind := KindBaseline
-		if b, err := c.Spec.Baseline(name); err == nil && b.Oracle {
-			kind = KindOracle
+		if b, err := c.Spec.Baseline(name); err == nil && b.Clairvoyant {
+			kind = KindClairvoyant
 		}
 		all = append(all, player{name: name, kind: kind, optional: c.Baselines == nil, play: func() (*evaluation.Result, error) {
 			if f := follow(ctx, v, name, c.Seed); f != nil {
@@ -254,7 +254,7 @@ func searchPlayer(ctx context.Context, v envs.VecEnv, text string, seeds []uint6
 	}
 	kind := KindSearch
 	if config.Clairvoyant {
-		kind = KindOracle
+		kind = KindClairvoyant
 	}
 	return player{name: text, kind: kind, play: func() (*evaluation.Result, error) { return evaluation.Play(ctx, v, p, seeds) }}, nil
 }

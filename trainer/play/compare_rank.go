@@ -19,12 +19,12 @@ const Alpha = 0.05
 
 // Verdicts of a claim.
 const (
-	VerdictBetter    = "better" // than every baseline that is not an oracle
+	VerdictBetter    = "better" // than every baseline that is not clairvoyant
 	VerdictWorse     = "worse"  // than at least one such baseline
 	VerdictUndecided = "undecided"
 )
 
-// Claim compares a model or a training with all baselines that are not oracles.
+// Claim compares a model or a training with all baselines that are not clairvoyant.
 type Claim struct {
 	P        float64 `json:"p"`      // two-sided, of this claim only
 	Adjusted float64 `json:"p_holm"` // corrected for all claims of its kind in the comparison
@@ -185,7 +185,7 @@ func minus(x [][]float64, baseline []float64) [][]float64 {
 	return d
 }
 
-// claim tests the differences to all baselines that are not oracles. Its verdict is not corrected yet. A policy
+// claim tests the differences to all baselines that are not clairvoyant. Its verdict is not corrected yet. A policy
 // is better than the best baseline only if it is better than each, so that the largest p-value decides,
 // whichever baseline was best here (an intersection-union test). It is worse if it is worse than any one, with
 // Bonferroni's correction.

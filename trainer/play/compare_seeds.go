@@ -25,7 +25,7 @@ type SeedsRow struct {
 
 	Best, Worst ModelMean // zero unless the table has a row for each seed
 
-	others []string // the table's policies other than models, with the marks of oracles
+	others []string // the table's policies other than models, with the marks of clairvoyant ones
 }
 
 // ModelMean is the mean of one model of a training.
@@ -116,8 +116,8 @@ func (r *SeedsRow) CheckEnv(spec *envs.Spec, kwargs map[string]any) error {
 		}
 		if !slices.ContainsFunc(spec.Baselines, func(b envs.Baseline) bool {
 			kind := KindBaseline
-			if b.Oracle {
-				kind = KindOracle
+			if b.Clairvoyant {
+				kind = KindClairvoyant
 			}
 			return label == (&Row{Policy: b.Name, Kind: kind}).label()
 		}) {

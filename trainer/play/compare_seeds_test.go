@@ -17,7 +17,7 @@ func TestReadSeedsRow(t *testing.T) {
 		return Row{Policy: policy, Kind: kind, Training: training, Mean: tracking.Mean(values), Values: values}
 	}
 	c := Comparison{Metric: "cost", Lower: true, Metrics: []envs.Metric{{Column: "cost", Lower: true}}, Rows: []Row{
-		row("rule", KindBaseline, "", 100, 101, 99), row("bound", KindOracle, "", 80, 82, 78),
+		row("rule", KindBaseline, "", 100, 101, 99), row("bound", KindClairvoyant, "", 80, 82, 78),
 		row("ppo a", KindModel, "ppo", 90, 91, 89), row("ppo b", KindModel, "ppo", 92, 93, 91), row("ppo c", KindModel, "ppo", 88, 89, 87)}}
 	c.rank()
 	var b strings.Builder
@@ -37,17 +37,17 @@ func TestReadSeedsRow(t *testing.T) {
 	}
 	got.Interval, got.P, got.Verdict = "", "", ""
 	want := &SeedsRow{Training: "ppo", Seeds: 3, Metric: "cost", Mean: "90.00", Difference: "-10.00", BestBaseline: "rule", BaselineMean: "100.00",
-		Best: ModelMean{"c", "88.00"}, Worst: ModelMean{"b", "92.00"}, others: []string{"bound (oracle)", "rule"}}
+		Best: ModelMean{"c", "88.00"}, Worst: ModelMean{"b", "92.00"}, others: []string{"bound (clairvoyant)", "rule"}}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(SeedsRow{})); d != "" {
 		t.Errorf("row (-want +got):\n%s", d)
 	}
-	spec := &envs.Spec{ID: "k8s/X-v0", Metrics: c.Metrics, Baselines: []envs.Baseline{{Name: "rule"}, {Name: "bound", Oracle: true}}}
+	spec := &envs.Spec{ID: "k8s/X-v0", Metrics: c.Metrics, Baselines: []envs.Baseline{{Name: "rule"}, {Name: "bound", Clairvoyant: true}}}
 	if err := got.CheckEnv(spec, nil); err != nil {
 		t.Errorf("its own environment: %v", err)
 	}
 	spec.Baselines = spec.Baselines[:1]
-	if err := got.CheckEnv(spec, nil); err == nil || !strings.Contains(err.Error(), "k8s/X-v0 has no baseline bound (oracle)") {
-		t.Errorf("an environment without the oracle: %v", err)
+	if err := got.CheckEnv(spec, nil); err == nil || !strings.Contains(err.Error(), "k8s/X-v0 has no baseline bound (clairvoyant)") {
+		t.Errorf("an environment without the clairvoyant one: %v", err)
 	}
 }
 

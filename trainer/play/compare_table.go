@@ -119,10 +119,10 @@ func (res *Comparison) Print(out io.Writer) error {
 	return w.Flush()
 }
 
-// label names the row's policy, and marks oracles.
+// label names the row's policy, and marks clairvoyant ones.
 func (r *Row) label() string {
-	if r.Kind == KindOracle {
-		return r.Policy + " (oracle)"
+	if r.Kind == KindClairvoyant {
+		return r.Policy + " (clairvoyant)"
 	}
 	return r.Policy
 }

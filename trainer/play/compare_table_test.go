@@ -19,7 +19,7 @@ func TestPrint(t *testing.T) {
 		return Row{Policy: policy, Kind: kind, Mean: tracking.Mean(values), Low: 1, High: 2, MeanReturn: -7, Metrics: map[string]float64{"moves": 3}, Values: values}
 	}
 	c := Comparison{Env: "k8s/X-v0", URLs: []string{"ws://a"}, Metric: "cost", Lower: true, Metrics: []envs.Metric{{Column: "cost"}, {Column: "moves"}},
-		Rows:    []Row{row("rule", KindBaseline, 100, 101, 99), row("ppo", KindModel, 90, 92, 88), row("bound", KindOracle, 80, 82, 78)},
+		Rows:    []Row{row("rule", KindBaseline, 100, 101, 99), row("ppo", KindModel, 90, 92, 88), row("bound", KindClairvoyant, 80, 82, 78)},
 		LeftOut: []string{"exact: too large"}, NotPlayed: []string{"slow", "slower"}, played: "3 held-out episodes"}
 	c.rank()
 	var b strings.Builder
@@ -35,7 +35,7 @@ func TestPrint(t *testing.T) {
 	want := []string{
 		"k8s/X-v0 over [ws://a], 3 held-out episodes, lower is better",
 		"policy mean cost 95 % interval difference to rule 95 % interval p (Holm) verdict moves return",
-		"bound (oracle) 80.00 [1.00, 2.00] -20.00 [-22.48, -17.52] 3.00 -7.00",
+		"bound (clairvoyant) 80.00 [1.00, 2.00] -20.00 [-22.48, -17.52] 3.00 -7.00",
 		"ppo 90.00 [1.00, 2.00] -10.00 [-12.48, -7.52] 0.0033 better 3.00 -7.00",
 		"rule 100.00 [1.00, 2.00] 3.00 -7.00",
 		"ppo is better than the best baseline, rule, by 10.00 % (difference -10.00, 95 % interval [-12.48, -7.52]; p = 0.0033)",
@@ -107,11 +107,11 @@ func TestCompareOfOne(t *testing.T) {
 	}
 }
 
-// TestBars: a plot marks oracles as the table does, and leaves out a policy that is more than eight
+// TestBars: a plot marks clairvoyant policies as the table does, and leaves out a policy that is more than eight
 // times as far from the best as the median, unless it is a model.
 func TestBars(t *testing.T) {
 	res := &Comparison{Rows: []Row{
-		{Policy: "sees", Kind: KindOracle, Mean: 10}, {Policy: "ppo", Kind: KindModel, Mean: 11}, {Policy: "rule", Kind: KindBaseline, Mean: 12},
+		{Policy: "sees", Kind: KindClairvoyant, Mean: 10}, {Policy: "ppo", Kind: KindModel, Mean: 11}, {Policy: "rule", Kind: KindBaseline, Mean: 12},
 		{Policy: "never", Kind: KindBaseline, Mean: 29}, {Policy: "a2c", Kind: KindModel, Mean: 40},
 	}}
 	var got []string
@@ -119,7 +119,7 @@ func TestBars(t *testing.T) {
 	for _, b := range bars {
 		got = append(got, b.Name)
 	}
-	if want := "sees (oracle), ppo, rule, a2c"; strings.Join(got, ", ") != want {
+	if want := "sees (clairvoyant), ppo, rule, a2c"; strings.Join(got, ", ") != want {
 		t.Errorf("bars of %s, want %s", strings.Join(got, ", "), want)
 	}
 	if omitted != 1 {

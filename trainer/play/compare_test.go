@@ -112,7 +112,7 @@ func TestClaimOfEveryBaseline(t *testing.T) {
 		t.Errorf("best baseline %s, claim %+v; want steady, undecided with p 0.5295", c.BestBaseline, got)
 	}
 	c = Comparison{Rows: []Row{ofTraining("m", values(100, 0, 8)...), ofBaseline("a", values(101, 1, 8)...), ofBaseline("b", values(90, 1, 8)...), ofBaseline("c", values(90, 1, 8)...),
-		{Policy: "o", Kind: KindOracle, Mean: 200, Values: values(200, 0, 8)}}}
+		{Policy: "o", Kind: KindClairvoyant, Mean: 200, Values: values(200, 0, 8)}}}
 	c.rank()
 	if got := claims(&c)["m"]; got.Verdict != VerdictUndecided || math.Abs(got.P-0.0993) > 3e-4 {
 		t.Errorf("claim %+v, want undecided with p 3 × 0.0331", got)

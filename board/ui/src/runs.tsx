@@ -149,7 +149,7 @@ function first(runs: Run[]): string[] {
   return logged.filter(id => group(id) === group(logged[0]))
 }
 
-// levels draws the returns of the best baseline and of oracles in the comparisons as dashed lines.
+// levels draws the returns of the best baseline and of clairvoyant ones in the comparisons as dashed lines.
 function levels(data: Map<string, RunData>, n: number): Line[] {
   const found = new Map<string, number>()
   for (const d of data.values()) {
@@ -157,9 +157,9 @@ function levels(data: Map<string, RunData>, n: number): Line[] {
     const name = head.indexOf('policy'), mean = head.includes('return') ? head.indexOf('return') : head.indexOf('mean return')
     if (mean < 0) continue
     const baselines = rows.filter(r => !/^(ppo|ppo_lstm|dqn|a2c|reinforce)\b/.test(r[name]) && r[mean] !== '' && isFinite(+r[mean]))
-    const oracles = baselines.filter(r => r[name].includes('oracle'))
-    const best = baselines.filter(r => !oracles.includes(r)).sort((a, b) => +b[mean] - +a[mean])[0]
-    for (const row of best ? [best, ...oracles] : oracles) found.set(row[name], +row[mean])
+    const knowing = baselines.filter(r => r[name].includes('(clairvoyant)'))
+    const best = baselines.filter(r => !knowing.includes(r)).sort((a, b) => +b[mean] - +a[mean])[0]
+    for (const row of best ? [best, ...knowing] : knowing) found.set(row[name], +row[mean])
   }
   return [...found].map(([label, y]) => ({ label, y: Array(n).fill(y), dash: true }))
 }

@@ -46,7 +46,7 @@ PLANNERS: dict[str, Planner] = {
 
 
 def baselines() -> list[str]:
-    """Returns the names of the environment's planners, without oracles, which know the future."""
+    """Returns the names of the environment's planners, without those that know the future."""
     with VecEnv("k8s/GangWindow-v0", 1) as envs:
         return [b["name"] for b in envs.vector.spec["baselines"] if not b["oracle"]]
 

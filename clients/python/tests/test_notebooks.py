@@ -40,7 +40,7 @@ def test_compare_baselines() -> None:
     scores = {name: float(score) for name, score in re.findall(r"^(\w+) +return +(-[\d.]+)", text, re.MULTILINE)}
     assert {"ours", "never_reconfigure_1000m", "static_3", "oracle_per_step_exact_minmax"} <= scores.keys()
     assert scores["never_reconfigure_1000m"] < scores["ours"]  # planning beats never planning, by far
-    assert max(scores, key=scores.get) != "ours"  # the oracles know the future
+    assert max(scores, key=scores.get) != "ours"  # clairvoyant ones know the future
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)

@@ -12,7 +12,7 @@ import (
 var baselines = append([]envs.Baseline{
 	{Name: "uncorrected", Doc: "Corrects nothing: the planner with the environment's settings.",
 		New: correctBy(func(*Task, []float32) {})},
-	{Name: "true_sizes", Doc: "Corrects every forecast to the true size.", Oracle: true, New: correctBy(correctToTruth)},
+	{Name: "true_sizes", Doc: "Corrects every forecast to the true size.", Clairvoyant: true, New: correctBy(correctToTruth)},
 }, rules.Baselines()...)
 
 // correctToTruth sets the corrections that give the true sizes, up to the end of the trace.

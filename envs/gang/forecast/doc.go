@@ -47,7 +47,7 @@
 // # Baselines
 //
 // uncorrected; the planners of k8s/GangWindow-v0, which replace the environment's planner; and, as bounds, true_sizes,
-// with the true sizes as forecasts, and the oracles of k8s/GangWindow-v0.
+// with the true sizes as forecasts, and the clairvoyant ones of k8s/GangWindow-v0.
 //
 // # Versions
 //

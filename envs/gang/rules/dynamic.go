@@ -37,18 +37,18 @@ func (p dynamicParameters) config(controller string) planner.Config {
 	return planner.Config{Controller: controller, Window: p.Horizon, Lambda: p.Lambda, PenaltyFactor: p.PenaltyFactor, LocalSearch: p.LocalSearch}
 }
 
-// oracleParameters are the parameters of one_time.
-type oracleParameters struct {
+// oneTimeParameters are the parameters of one_time.
+type oneTimeParameters struct {
 	LocalSearch bool `opt:"local_search" doc:"configurations by local search above the greedy ones, exact for a window of one"`
 }
 
-// oracles returns the planners that know the true sizes.
-func oracles() []envs.Baseline {
+// clairvoyant returns the planners that know the true sizes.
+func clairvoyant() []envs.Baseline {
 	return []envs.Baseline{
-		{Name: planner.ControllerExactMinMax, Doc: "Takes the shortest superstep that the cores allow at every step, knowing the true sizes and paying each time.", Oracle: true,
+		{Name: planner.ControllerExactMinMax, Doc: "Takes the shortest superstep that the cores allow at every step, knowing the true sizes and paying each time.", Clairvoyant: true,
 			New: planBy(planner.Config{Controller: planner.ControllerExactMinMax})},
-		envs.Parametric(envs.Baseline{Name: planner.ControllerOneTime, Doc: "Plans all windows of the episode at once, knowing its true sizes.", Oracle: true},
-			oracleParameters{}, func(p oracleParameters) func(envs.Task) (envs.Policy, error) {
+		envs.Parametric(envs.Baseline{Name: planner.ControllerOneTime, Doc: "Plans all windows of the episode at once, knowing its true sizes.", Clairvoyant: true},
+			oneTimeParameters{}, func(p oneTimeParameters) func(envs.Task) (envs.Policy, error) {
 				return planBy(planner.Config{Controller: planner.ControllerOneTime, Lambda: 1, LocalSearch: p.LocalSearch})
 			}),
 	}

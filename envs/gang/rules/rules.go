@@ -42,7 +42,7 @@ type Follower interface {
 // takes action 0, so that no planner is restricted.
 func Baselines() []envs.Baseline { return slices.Clone(baselines) }
 
-var baselines = slices.Concat(fixed(), dynamic(), learning(), horizonControl(), oracles())
+var baselines = slices.Concat(fixed(), dynamic(), learning(), horizonControl(), clairvoyant())
 
 // fixed returns the planners that do not choose when to re-plan.
 func fixed() []envs.Baseline {

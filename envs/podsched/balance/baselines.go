@@ -37,7 +37,7 @@ var baselines = []envs.Baseline{
 	{Name: "Greedy", Doc: "The node of lowest cost after the bind, by the objective's exact formula.", New: policyOf(func(*Task) chooser { return greedy })},
 	greedyLifetime,
 	greedyLifetime.Tuned("GreedyLifetimeTuned", "GreedyLifetime with weights found in mixed nodes and pods for hint_error:2: trainer tune --baseline GreedyLifetime -n 1000000.", map[string]any{"after_10": 1.181, "after_25": 0.3712, "after_50": 0.3829, "after_100": 0.09082}),
-	{Name: "Exact", Doc: "The best plan for the whole episode, which it knows in advance; for small instances.", Oracle: true, New: envs.ForTask("balance: a baseline", newExact)},
+	{Name: "Exact", Doc: "The best plan for the whole episode, which it knows in advance; for small instances.", Clairvoyant: true, New: envs.ForTask("balance: a baseline", newExact)},
 }
 
 var weightedScores = envs.Parametric(

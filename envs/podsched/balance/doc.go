@@ -108,7 +108,7 @@
 // Random, RoundRobin, First, Greedy; WeightedScores, a mix of all scores; LeastAllocated, MostAllocated and
 // BalancedAllocation of kube-scheduler; KubeDefault, all its plugins with their current default weights, and
 // KubeRackSpread, the same for pods with a topology spread constraint over racks; with hints GreedyLifetime, which
-// weighs forecast costs against the cost after the bind; and, for small instances, the oracle Exact.
+// weighs forecast costs against the cost after the bind; and, for small instances, the clairvoyant Exact, which is optimal.
 //
 // # Versions
 //

@@ -32,7 +32,7 @@ const forever = time.Duration(math.MaxInt64)
 // the devices of best fit from the permitted model with the most free devices. Pods that no end of another one can help are
 // given up. The first arrivals, as many as placed, run when the episode begins: they take their part, and do not count.
 //
-// It is an oracle and no strict bound: in another order pods may wait less, and placements decide which pod fits first.
+// It is no strict bound: in another order pods may wait less, and placements decide which pod fits first.
 func PooledWait(inventory *gpushare.Inventory, cat *gpushare.Catalogue, arrivals []Arrival, placed int) float64 {
 	counts := func(pod int32) bool { return int(pod) >= placed }
 	pools, every := newPools(inventory)

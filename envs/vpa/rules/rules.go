@@ -30,7 +30,7 @@ type View struct {
 
 	// Only in an episode.
 	Past    []cluster.Resources // demand before it
-	Coming  []cluster.Resources // demand of all of its steps, for oracles
+	Coming  []cluster.Resources // demand of all of its steps, for those that know the future
 	Shares  []float64           // of the demand, for each pod
 	Weights prices.Weights      // of costs
 }
@@ -61,7 +61,7 @@ type Follow func(newRule func() Rule) func(envs.Task) (envs.Policy, error)
 // named is a rule under the name of its baseline.
 type named struct {
 	name, doc string
-	oracle    bool
+	knows     bool // the future
 	make      func() Rule
 }
 
@@ -91,7 +91,7 @@ var plain = []named{
 func Plain(follow Follow) []envs.Baseline {
 	all := make([]envs.Baseline, len(plain))
 	for i, r := range plain {
-		all[i] = envs.Baseline{Name: r.name, Doc: r.doc, Oracle: r.oracle, New: follow(r.make)}
+		all[i] = envs.Baseline{Name: r.name, Doc: r.doc, Clairvoyant: r.knows, New: follow(r.make)}
 	}
 	return all
 }

@@ -250,8 +250,8 @@ func (c *card) write(out io.Writer) error {
 	if len(res.Metrics) > 0 && res.Metrics[0].Unit != "" {
 		unit = " in " + res.Metrics[0].Unit
 	}
-	fmt.Fprintf(w, "Mean %s%s over %d held-out episodes, the same for all; %s is better. Oracles know what no agent can.\n"+
-		"Bold policies are better than every baseline that is not an oracle ([method](../../../docs/results/method.md)).\n\n", res.Metric, unit, res.Episodes, res.Better())
+	fmt.Fprintf(w, "Mean %s%s over %d held-out episodes, the same for all; %s is better. Clairvoyant policies know what no agent can.\n"+
+		"Bold policies are better than every baseline that is not clairvoyant ([method](../../../docs/results/method.md)).\n\n", res.Metric, unit, res.Episodes, res.Better())
 	c.scores().WriteMarkdown(w)
 	fmt.Fprintf(w, "\n")
 	for _, v := range res.Verdict[:len(c.models)] { // without their mean, because the algorithms differ
@@ -321,8 +321,8 @@ func (c *card) scores() *tracking.Table {
 		switch {
 		case r.Claim.Better():
 			name = "**" + name + "**"
-		case r.Kind == play.KindOracle:
-			name += " (oracle)"
+		case r.Kind == play.KindClairvoyant:
+			name += " (clairvoyant)"
 		}
 		cells := []string{name, number(r.Mean), number(tracking.Deviation(r.Values)), cli.Interval(r.Low, r.High, decimals), "", "", number(r.MeanReturn)}
 		if r.Difference != nil {

@@ -90,7 +90,7 @@ func TestSeedsSectionErrors(t *testing.T) {
 	for _, tc := range []struct{ name, list, table, want string }{
 		{"another metric", list, change("mean return", "mean cost"), "trainings.yml: training long poles: a.csv: a table of another environment: its metric is cost, that of classic/CartPole-v1 is return"},
 		{"another baseline", list, change("lean", "Greedy"), "a table of another environment: classic/CartPole-v1 has no baseline Greedy"},
-		{"an oracle", list, change("lean", "lean (oracle)"), "classic/CartPole-v1 has no baseline lean (oracle)"},
+		{"a clairvoyant one", list, change("lean", "lean (clairvoyant)"), "classic/CartPole-v1 has no baseline lean (clairvoyant)"},
 		{"no training", list, change(`"ppo, 3 seeds"`, "ppo seed_4"), "a.csv: 0 trainings of several seeds, want one"},
 		{"two trainings", list, change("ppo seed_3", `"a2c, 2 seeds"`), "2 trainings of several seeds, want one"},
 		{"no baselines", list, "policy,mean return,95 % interval,difference to ,95 % interval\n\"ppo, 3 seeds\",1,2,,\n", "want those of compare --csv"},

@@ -90,10 +90,10 @@ func TestCard(t *testing.T) {
 	}
 }
 
-// TestCardBold: a card prints bold what is better than every baseline that is no oracle, and nothing else.
+// TestCardBold: a card prints bold what is better than every baseline that is not clairvoyant, and nothing else.
 func TestCardBold(t *testing.T) {
 	c := &card{comparison: &play.Comparison{Rows: []play.Row{
-		{Policy: "bound", Kind: play.KindOracle}, {Policy: "ppo", Kind: play.KindModel, Claim: &play.Claim{Verdict: play.VerdictBetter}},
+		{Policy: "bound", Kind: play.KindClairvoyant}, {Policy: "ppo", Kind: play.KindModel, Claim: &play.Claim{Verdict: play.VerdictBetter}},
 		{Policy: "a2c", Kind: play.KindModel, Claim: &play.Claim{Verdict: play.VerdictUndecided}}, {Policy: "rule", Kind: play.KindBaseline},
 	}}}
 	var b strings.Builder

@@ -22,7 +22,8 @@ func newCompare() *cobra.Command {
 		Long: `Rank models and baselines on the same held-out episodes.
 
 Every policy plays episodes with the same seeds, so that differences are paired by episode.
-Oracles use information that no agent can have, so verdicts ignore them. Not every oracle is a bound.`,
+Clairvoyant baselines use information that no agent can have, such as the future, so verdicts ignore them. Not all of
+them are bounds.`,
 		Example: `  trainer compare --env k8s/GangWindow-v0 --episodes 40
   trainer compare --model logs/ppo/k8s-GangWindow-v0_1/best_model.safetensors --plot comparison.png
   trainer compare --env k8s/GangWindow-v0 --baseline dynamic_mpc --baseline static_2 --env-kwargs penalty:45

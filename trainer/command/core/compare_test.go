@@ -177,7 +177,7 @@ func TestCompareTimed(t *testing.T) {
 	}
 }
 
-// TestCompareSearches plays searches beside a baseline. A clairvoyant one is an oracle, and none plays on
+// TestCompareSearches plays searches beside a baseline. A clairvoyant one is marked, and none plays on
 // servers.
 func TestCompareSearches(t *testing.T) {
 	args := []string{"compare", "--env", "k8s/GPUPodScheduling-v1", "--env-kwargs", "num_nodes:6", "--env-kwargs", "load_end:0.6", "--episodes", "2",
@@ -190,7 +190,7 @@ func TestCompareSearches(t *testing.T) {
 	}
 	want := map[string]string{
 		"FGD": play.KindBaseline, "rollout:base=FGD,k=2,m=2,horizon=3": play.KindSearch, "gumbel:base=FGD,k=2,m=1,horizon=2": play.KindSearch,
-		"rollout:base=FGD,k=2,m=1,horizon=3,clairvoyant=true": play.KindOracle,
+		"rollout:base=FGD,k=2,m=1,horizon=3,clairvoyant=true": play.KindClairvoyant,
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)

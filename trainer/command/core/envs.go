@@ -38,9 +38,9 @@ type featureDoc struct {
 }
 
 type baselineDoc struct {
-	Name   string `json:"name"`
-	Doc    string `json:"doc"`
-	Oracle bool   `json:"oracle"`
+	Name        string `json:"name"`
+	Doc         string `json:"doc"`
+	Clairvoyant bool   `json:"clairvoyant"`
 
 	StandsFor  string         `json:"stands_for,omitempty"` // with tuned values: its name with parameters
 	Parameters []parameterDoc `json:"parameters,omitempty"`
@@ -108,7 +108,7 @@ func describeEnv(s *envs.Spec) (envDescription, error) {
 		d.Features = append(d.Features, featureDoc(f))
 	}
 	for _, b := range s.Baselines {
-		d.Baselines = append(d.Baselines, baselineDoc{b.Name, b.Doc, b.Oracle, b.StandsFor, parameterDocs(&b)})
+		d.Baselines = append(d.Baselines, baselineDoc{b.Name, b.Doc, b.Clairvoyant, b.StandsFor, parameterDocs(&b)})
 	}
 	for _, c := range s.Info {
 		d.Info = append(d.Info, infoDoc(c))

@@ -175,7 +175,7 @@ func TestCompareJSON(t *testing.T) {
 	if diff := cmp.Diff([]string{"one_time", "static_2", "random", "never_reconfigure_1000m"}, order); diff != "" {
 		t.Errorf("ranking (-want +got):\n%s", diff)
 	}
-	// The oracle is a bound, not the best baseline.
+	// The clairvoyant one is not the best baseline.
 	if c.BestBaseline != "static_2" || c.Rows[1].Difference != nil || c.Rows[0].Difference == nil || c.Rows[0].Difference.Mean >= 0 {
 		t.Errorf("best baseline %q, differences %v and %v", c.BestBaseline, c.Rows[0].Difference, c.Rows[1].Difference)
 	}

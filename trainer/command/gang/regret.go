@@ -19,19 +19,19 @@ type regretConfig struct {
 	given     []string
 	penalties []float64
 	policies  []string
-	oracle    string
+	reference string
 	episodes  int
 	seed      uint64
 	csv       string
 	plot      string
 }
 
-// regret is how much longer a policy takes than the oracle at one penalty.
+// regret is how much longer a policy takes than the reference at one penalty.
 type regret struct {
 	Policy  string            `json:"policy"`
 	Penalty float64           `json:"penalty"`
 	Seconds tracking.Estimate `json:"seconds"` // mean of the episodes' differences, with a 95 % interval
-	Percent float64           `json:"percent"` // relative to the oracle's mean
+	Percent float64           `json:"percent"` // relative to the reference's mean
 }
 
 func newGangRegret() *cobra.Command {
@@ -41,7 +41,7 @@ func newGangRegret() *cobra.Command {
 		Short: "Measure the regret of planners against the perfect plan, by the cost of a plan",
 		Long: `Measure the regret of planners against the perfect plan, by the cost of a plan.
 
-For each penalty, all policies play the same held-out episodes of ` + gangEnv + ` as the oracle, which
+For each penalty, all policies play the same held-out episodes of ` + gangEnv + ` as the reference, which
 knows the true sizes. The regret is by how many seconds they take longer, episode by episode.`,
 		Example: `  trainer gang regret
   trainer gang regret --penalties 0,15 --baseline rhc_tuned --baseline afhc_tuned --episodes 40
@@ -66,7 +66,7 @@ knows the true sizes. The regret is by how many seconds they take longer, episod
 	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat)")
 	f.Float64SliceVar(&c.penalties, "penalties", []float64{0, 5, 15, 45, 95}, "costs of a plan in seconds, ascending")
 	f.StringArrayVar(&c.policies, "baseline", []string{"dynamic_mpc_tuned", "dynamic_mpc", "rhc_tuned", "chc_tuned", "chc", "afhc_tuned", "afhc", "threshold_tuned", "static_3"}, "baseline (repeat)")
-	f.StringVar(&c.oracle, "oracle", "one_time:local_search=true", "baseline whose plan counts as perfect")
+	f.StringVar(&c.reference, "reference", "one_time:local_search=true", "baseline whose plan counts as perfect")
 	f.IntVar(&c.episodes, "episodes", 20, "held-out episodes per penalty")
 	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the first episode")
 	f.StringVar(&c.csv, "csv", "", "CSV file with a row for each policy and penalty")
@@ -98,7 +98,7 @@ func (c *regretConfig) run(ctx context.Context) ([]regret, error) {
 	for _, penalty := range c.penalties {
 		res, err := play.Compare(ctx, play.CompareConfig{
 			Spec: spec, Given: cli.MergeKwargs(given, map[string]any{"penalty": penalty}), Episodes: c.episodes, Seed: c.seed,
-			Baselines: append([]string{c.oracle}, c.policies...),
+			Baselines: append([]string{c.reference}, c.policies...),
 		})
 		if err != nil {
 			return nil, err
@@ -107,7 +107,7 @@ func (c *regretConfig) run(ctx context.Context) ([]regret, error) {
 		for _, row := range res.Rows {
 			values[row.Policy] = row.Values
 		}
-		best := values[c.oracle]
+		best := values[c.reference]
 		for _, policy := range c.policies {
 			e := tracking.PairedDifference(values[policy], best)
 			all = append(all, regret{policy, penalty, e, 100 * e.Mean / tracking.Mean(best)})
@@ -121,7 +121,7 @@ func (c *regretConfig) run(ctx context.Context) ([]regret, error) {
 
 // table returns a row for each policy with a column for each penalty.
 func (c *regretConfig) table(all []regret) *tracking.Table {
-	names := []string{"seconds above " + c.oracle}
+	names := []string{"seconds above " + c.reference}
 	for _, p := range c.penalties {
 		names = append(names, fmt.Sprintf("penalty %v s", p))
 	}
@@ -157,6 +157,6 @@ func (c *regretConfig) draw(all []regret) error {
 		}
 		lines = append(lines, line)
 	}
-	title := fmt.Sprintf("Seconds above %s, mean of %d episodes with 95 %% intervals", c.oracle, c.episodes)
+	title := fmt.Sprintf("Seconds above %s, mean of %d episodes with 95 %% intervals", c.reference, c.episodes)
 	return tracking.Curves(c.plot, title, "penalty of a plan in seconds", "regret in seconds", lines, nil)
 }

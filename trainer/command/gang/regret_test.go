@@ -14,7 +14,7 @@ import (
 // times and one of two 9 times, so each second of the penalty adds ten to the difference.
 func TestGangRegret(t *testing.T) {
 	dir := t.TempDir()
-	args := []string{"gang", "regret", "--env-kwargs", "steps:20", "--penalties", "0,5,15", "--episodes", "3", "--baseline", "static_1", "--baseline", "static_4", "--oracle", "static_2"}
+	args := []string{"gang", "regret", "--env-kwargs", "steps:20", "--penalties", "0,5,15", "--episodes", "3", "--baseline", "static_1", "--baseline", "static_4", "--reference", "static_2"}
 	out := mustExecute(t, append(args, "--json", "--csv", filepath.Join(dir, "r.csv"), "--plot", filepath.Join(dir, "r.png"))...)
 	all := clitest.Decode[[]regret](t, out)
 	if len(all) != 6 {

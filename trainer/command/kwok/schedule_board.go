@@ -217,7 +217,7 @@ func (w *liveCluster) Snapshot() *board.ClusterInfo {
 		Placed: w.placed, Disagreed: w.disagreed, Decisions: slices.Clone(w.heads), Baselines: []string{},
 	}
 	for _, b := range w.policy.Env().Baselines {
-		if !b.Oracle && b.Name != w.policyName() && b.Name != standardScores.Baseline { // asked in any case
+		if !b.Clairvoyant && b.Name != w.policyName() && b.Name != standardScores.Baseline { // asked in any case
 			info.Baselines = append(info.Baselines, b.Name)
 		}
 	}

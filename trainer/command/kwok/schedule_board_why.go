@@ -221,7 +221,7 @@ func (w *liveCluster) Why(ctx context.Context, pod string, policies []string) (*
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range policies {
-		if slices.ContainsFunc(w.policy.Env().Baselines, func(b envs.Baseline) bool { return b.Name == name && !b.Oracle }) {
+		if slices.ContainsFunc(w.policy.Env().Baselines, func(b envs.Baseline) bool { return b.Name == name && !b.Clairvoyant }) {
 			w.wanted[name] = true // also in later decisions
 		}
 	}

@@ -192,7 +192,7 @@ func TestShadowErrors(t *testing.T) {
 		{"every", []string{"--trace", trace, "--policy", "First", "--every", "0s"}, "--every is 0s"},
 		{"no file", []string{"--trace", "missing.jsonl", "--policy", "First"}, "missing.jsonl"},
 		{"unknown baseline", []string{"--trace", trace, "--policy", "Best"}, "Best"},
-		{"oracle", []string{"--trace", trace, "--policy", "Exact"}, "Exact"},
+		{"clairvoyant", []string{"--trace", trace, "--policy", "Exact"}, "Exact"},
 		{"a page for all", []string{"--trace", trace, "--policy", "First", "--board", "0.0.0.0:6007"}, "--board 0.0.0.0:6007 reaches beyond the loopback interface"},
 		{"block", []string{"--trace", trace, "--policy", "First", "--block", "-1h"}, "--block is -1h"},
 		{"since", []string{"--trace", trace, "--policy", "First", "--since", "noon"}, "--since \"noon\""},

@@ -153,7 +153,7 @@ func TestKwokVPABaselines(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, b := range spec.Baselines {
-			if b.Oracle {
+			if b.Clairvoyant {
 				continue
 			}
 			kind := "continuous"

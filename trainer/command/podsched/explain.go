@@ -168,7 +168,7 @@ func playTo(cmd *cobra.Command, v *envs.Vec, name string, seed uint64, decisions
 func choicesOf(ctx context.Context, v *envs.Vec, rows [][]string) (names, choices []string, err error) {
 	action := make([]float32, 1)
 	for _, b := range v.Spec().Baselines {
-		if b.Oracle {
+		if b.Clairvoyant {
 			continue // it plans whole episodes
 		}
 		rule, err := b.New(v.Env(0).Task())

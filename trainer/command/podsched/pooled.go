@@ -33,7 +33,7 @@ func newPodschedPooled() *cobra.Command {
 
 The episodes are those of ` + "`trainer compare`" + ` with the same options and seed, in timed dynamics. Pods that are not bound to
 models take nothing and never wait; the others wait in the order of arrival. What placements can save at most is about the difference to
-this oracle.`,
+this wait.`,
 		Example: `  trainer podsched pooled
   trainer podsched pooled --env-kwargs split:train --seed 50000 --episodes 200`,
 		Args: cobra.NoArgs,

@@ -258,7 +258,7 @@ func TestCompareLeavesOut(t *testing.T) {
 	if _, _, err := execute(t, context.Background(), append(args, "--baseline", "Exact")...); err == nil || !strings.Contains(err.Error(), "Exact needs") {
 		t.Errorf("--baseline Exact: %v, want an error", err)
 	}
-	if out := mustExecute(t, append(args, "--env-kwargs", "nodes:2", "--env-kwargs", "reset_pods:[4]")...); !strings.Contains(out, "Exact (oracle)") {
+	if out := mustExecute(t, append(args, "--env-kwargs", "nodes:2", "--env-kwargs", "reset_pods:[4]")...); !strings.Contains(out, "Exact (clairvoyant)") {
 		t.Errorf("a toy without Exact:\n%s", out)
 	}
 }

@@ -131,7 +131,7 @@ def describe_env(env_id: str, options: dict[str, Any]) -> int:
         print(f"observation  {_space(vector.obs_space)}\naction       {_space(vector.act_space)}")
     print(f"time limit   {info.max_episode_steps or 'none'}")
     _table("Options of make", [(f"{o['name']} = {o['default']!r}", o["doc"]) for o in info.options])
-    baselines = [(b["name"] + (" (oracle)" if b["oracle"] else ""), b["doc"]) for b in info.baselines]
+    baselines = [(b["name"] + (" (clairvoyant)" if b["oracle"] else ""), b["doc"]) for b in info.baselines]
     _table("Baselines", [*baselines, ("random", "permitted actions, drawn uniformly")])
     _table("info", [(f"{c['name']} ({c['dtype']})", c["doc"]) for c in info.info])
     _features(info)

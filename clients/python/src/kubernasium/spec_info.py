@@ -25,8 +25,8 @@ class SpecInfo:
         info: columns of `info`: maps of `name`, `dtype` and `doc`.
         metrics: columns of `info` that hold an episode's outcome at its last step: maps of
             `column`, `unit` and `lower` (lower is better).
-        baselines: policies of the environment: maps of `name`, `doc` and `oracle` (uses knowledge
-            that no agent has).
+        baselines: policies of the environment: maps of `name`, `doc` and `oracle` (clairvoyant: uses
+            knowledge that no agent has).
         feature_names: a name for each element of an observation, as an array of str of the
             observation's shape; of a Dict, a dict of such arrays. None if the server names none.
     """
