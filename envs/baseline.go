@@ -1,6 +1,7 @@
 package envs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -50,7 +51,7 @@ func Parametric[P any](b Baseline, defaults P, newPolicy func(P) func(Task) (Pol
 	b.New = newPolicy(defaults)
 	b.bind = func(values map[string]any) (func(Task) (Policy, error), error) {
 		p := defaults
-		if err := DecodeOptions(values, &p); err != nil {
+		if err := cmp.Or(DecodeOptions(values, &p), CheckOptions(&p)); err != nil {
 			return nil, err
 		}
 		return newPolicy(p), nil

@@ -18,7 +18,7 @@ type settings struct {
 	Window int     `opt:"window" doc:"A window." range:"1,9"`
 	Mode   string  `opt:"mode" doc:"A mode." range:"slow|fast"`
 	Safe   bool    `opt:"safe" doc:"Whether it is safe."`
-	Fixed  float64 `opt:"fixed" doc:"A constant that is not tuned."`
+	Fixed  float64 `opt:"fixed" doc:"A constant that is not tuned." valid:"-10,10"`
 }
 
 var defaults = settings{Share: 1, Window: 3, Mode: "slow", Fixed: 7}
@@ -76,7 +76,7 @@ func TestParametersAreDescribed(t *testing.T) {
 		{Option: envs.Option{Name: "window", Type: "int", Default: 3, Doc: "A window."}, Low: 1, High: 9},
 		{Option: envs.Option{Name: "mode", Type: "string", Default: "slow", Doc: "A mode."}, Choices: []string{"slow", "fast"}},
 		{Option: envs.Option{Name: "safe", Type: "bool", Default: false, Doc: "Whether it is safe."}},
-		{Option: envs.Option{Name: "fixed", Type: "float", Default: 7.0, Doc: "A constant that is not tuned."}},
+		{Option: envs.Option{Name: "fixed", Type: "float", Default: 7.0, Doc: "A constant that is not tuned.", Min: new(-10.0), Max: new(10.0)}},
 	}
 	if diff := cmp.Diff(want, b.Parameters()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -95,6 +95,7 @@ func TestParametersAreRefused(t *testing.T) {
 		"rule:window=1.5":         "want an int",
 		"rule:safe=perhaps":       "want a bool",
 		"rule:mode=swift":         "not one of slow, fast",
+		"rule:fixed=10.5":         "fixed is 10.5, want -10 to 10",
 		"plain:share=1":           "plain takes no parameters",
 		"rule_tuned:share=1":      "rule_tuned takes no parameters",
 		"ruler:share=1":           "it has rule, rule_tuned, plain",

@@ -11,6 +11,7 @@ import (
 	"github.com/kubernasium/kubernasium/envs/lra"
 	"github.com/kubernasium/kubernasium/envs/lra/lookahead"
 	"github.com/kubernasium/kubernasium/envs/lra/online"
+	"github.com/kubernasium/kubernasium/envs/lra/prices"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
 )
 
@@ -82,7 +83,7 @@ func (g *onlineGains) Play(nodes []int32, rng *rand.Rand) []float64 {
 // others, where these are positive, after it gets the container, and lose those before.
 func (g *onlineGains) Score() (columns []Column, err error) {
 	for k, name := range g.t.Features()[0].Names {
-		const next = online.DefaultNext / lra.NumApps
+		const next = prices.DefaultNext / lra.NumApps
 		switch {
 		case name == "index":
 			columns = append(columns, Column{Column: k, Weight: 1})

@@ -20,7 +20,8 @@ var mostLines = map[string]int{
 	"example":          400,
 	"classic":          500,
 	"gang":             1185,
-	"lra/placement":    410,
+	"lra/online":       400,
+	"lra/placement":    390,
 	"lra/hierarchical": 480,
 	"lra/pricing":      460,
 	"podsched/balance": 1940, // 157 of them play recordings, 56 decide Greedy in linear time, 34 show costs

@@ -29,7 +29,8 @@ type Lookahead struct {
 	rest   float64 // time from the last event to the horizon
 	seen   []lra.State
 	ranked []int32
-	now    cluster // before the container is placed
+	values []float64 // scratch of Best
+	now    cluster   // before the container is placed
 	copy   cluster
 }
 
@@ -62,6 +63,20 @@ func (l *Lookahead) Nodes(x planner.Placement, app, best, others int, rng *rand.
 		l.ranked[k], l.ranked[j] = l.ranked[j], l.ranked[k]
 	}
 	return l.ranked[:min(best+others, len(l.ranked))]
+}
+
+// Rollout is what [Lookahead.Best] tries for a container.
+type Rollout struct {
+	Nodes   int     `opt:"nodes" doc:"nodes tried: those with the largest index" valid:"1,100000" range:"2,12"`
+	Futures int     `opt:"futures" doc:"futures played for each" valid:"1,100000" range:"1,128,log"`
+	Horizon float64 `opt:"horizon" doc:"length of futures in mean lifetimes" valid:"1e-6,1000" range:"0.005,0.5,log"`
+}
+
+// Best returns the node with the highest mean value over futures.
+func (l *Lookahead) Best(ctx context.Context, x planner.Placement, app int, r Rollout, rng *rand.Rand) int {
+	nodes := l.Nodes(x, app, r.Nodes, 0, rng)
+	l.values = l.Play(ctx, l.values[:0], x, app, nodes, r.Futures, r.Horizon, rng)
+	return int(nodes[best(l.values)])
 }
 
 // Play appends to dst the values of the nodes for a container of app: the throughput over the horizon plus the worth of
@@ -196,11 +211,11 @@ func (c *cluster) run(l *Lookahead) (earned float64) {
 }
 
 // best returns the first index of the largest value.
-func best(gains []float64) int32 {
-	best, most := 0, gains[0]
-	for i, g := range gains {
-		if g > most {
-			best, most = i, g
+func best(values []float64) int32 {
+	best, most := 0, values[0]
+	for i, v := range values {
+		if v > most {
+			best, most = i, v
 		}
 	}
 	return int32(best)

@@ -2,11 +2,11 @@ package online
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/cluster"
+	"github.com/kubernasium/kubernasium/envs/lra/lookahead"
 	"github.com/kubernasium/kubernasium/envs/lra/planner"
 	"github.com/kubernasium/kubernasium/envs/lra/prices"
 	"github.com/kubernasium/kubernasium/envs/lra/world"
@@ -40,54 +40,26 @@ func index(c prices.Constants) func(envs.Task) (envs.Policy, error) {
 	})
 }
 
-// DefaultNext is the number of next containers that the baseline index_ahead counts.
-const DefaultNext = 3.0
-
-// ahead are the parameters of the baseline index_ahead.
-type ahead struct {
-	Next float64 `opt:"next" doc:"number of next containers counted" valid:"0,100" range:"0,10"`
-}
-
-// policy makes policies that take the node with the largest sum of its index and of what the next containers gain with it.
-func (a ahead) policy() func(envs.Task) (envs.Policy, error) {
+// ahead makes policies that take the node with the largest sum of its index and of what the next containers gain with it.
+func ahead(a prices.Ahead) func(envs.Task) (envs.Policy, error) {
 	return envs.ForTask("lra: a baseline of online placement", func(t *Task) (envs.Policy, error) {
 		return func(_ context.Context, _ *cluster.State, _ bool, action []float32) error {
-			action[0] = float32(t.src.index.BestAhead(t.ep.Placement(), t.ep.Mask(), t.ep.App(), a.Next))
+			action[0] = float32(t.src.index.BestAhead(t.ep.Placement(), t.ep.Mask(), t.ep.App(), a))
 			return nil
 		}, nil
 	})
 }
 
-// rollout are the parameters of the baseline index_rollout.
-type rollout struct {
-	Nodes   int     `opt:"nodes" doc:"nodes tried: those with the largest index" range:"2,12"`
-	Futures int     `opt:"futures" doc:"futures played for each" range:"1,128,log"`
-	Horizon float64 `opt:"horizon" doc:"length of futures in mean lifetimes" range:"0.005,0.5,log"`
-}
-
-// policy makes policies that take the node with the highest mean value over futures, which the index plays.
-func (r rollout) policy() func(envs.Task) (envs.Policy, error) {
+// rollout makes policies that take the node with the highest mean value over futures, which the index plays.
+func rollout(r lookahead.Rollout) func(envs.Task) (envs.Policy, error) {
 	return envs.ForTask("lra: a baseline of online placement", func(t *Task) (envs.Policy, error) {
-		if r.Nodes < 1 || r.Futures < 1 || !(r.Horizon > 0) {
-			return nil, fmt.Errorf("lra: index_rollout with %d nodes, %d futures and a horizon of %v, want at least 1, 1 and more than 0", r.Nodes, r.Futures, r.Horizon)
-		}
 		ahead := t.Lookahead()
 		var rng *rand.Rand
-		var worth []float64
 		return func(ctx context.Context, _ *cluster.State, first bool, action []float32) error {
 			if first {
 				rng = world.BaselineRand()
 			}
-			x, app := t.ep.Placement(), t.ep.App()
-			nodes := ahead.Nodes(x, app, r.Nodes, 0, rng)
-			worth = ahead.Play(ctx, worth[:0], x, app, nodes, r.Futures, r.Horizon, rng)
-			best := 0
-			for k := range worth {
-				if worth[k] > worth[best] {
-					best = k
-				}
-			}
-			action[0] = float32(nodes[best])
+			action[0] = float32(ahead.Best(ctx, t.ep.Placement(), t.ep.App(), r, rng))
 			return ctx.Err()
 		}, nil
 	})
@@ -109,7 +81,7 @@ var baselines = []envs.Baseline{
 		prices.TunedPublished),
 	envs.Parametric(envs.Baseline{
 		Name: "index_ahead", Doc: "Takes the node with the largest sum of its index, at the options' constants, and of what the next containers gain with it at their best nodes.",
-	}, ahead{Next: DefaultNext}, ahead.policy),
+	}, prices.Ahead{Next: prices.DefaultNext}, ahead),
 	rollouts,
 	rollouts.Tuned("index_rollout_tuned", "Plays more and longer futures than index_rollout: the best settings of about a millisecond a decision (docs/results/lra.md, Online, node by node).",
 		map[string]any{"nodes": 6, "futures": 32, "horizon": 0.04}),
@@ -123,4 +95,4 @@ var indices = envs.Parametric(envs.Baseline{
 // rollouts is the baseline index_rollout.
 var rollouts = envs.Parametric(envs.Baseline{
 	Name: "index_rollout", Doc: "Plays equal futures by the index, at the options' constants, from each of the nodes with the largest index, and takes the node with the highest mean value.",
-}, rollout{Nodes: 4, Futures: 16, Horizon: 0.02}, rollout.policy)
+}, lookahead.Rollout{Nodes: 4, Futures: 16, Horizon: 0.02}, rollout)

@@ -263,7 +263,7 @@ func TestRollout(t *testing.T) {
 	if rollout, index := play("index_rollout"), play("index_tuned"); rollout < index+0.001 {
 		t.Errorf("index_rollout reaches %v and index_tuned %v, want 0.001 more", rollout, index)
 	}
-	if _, err := envs.NewPolicies(v, "index_rollout:futures=0", 0); err == nil || !strings.Contains(err.Error(), "0 futures") {
+	if _, err := envs.NewPolicies(v, "index_rollout:futures=0", 0); err == nil || !strings.Contains(err.Error(), "futures is 0, want 1 to 100000") {
 		t.Errorf("without futures: %v, want an error", err)
 	}
 }

@@ -102,10 +102,18 @@ func (l *Largest) Others(app int, own float32) float32 {
 	return l[app][0]
 }
 
+// Ahead is the parameter of [Index.BestAhead].
+type Ahead struct {
+	Next float64 `opt:"next" doc:"number of next containers counted" valid:"0,100" range:"0,10"`
+}
+
+// DefaultNext is the default of Ahead.Next.
+const DefaultNext = 3.0
+
 // BestAhead returns the node with the highest sum of its index for app and of what a number of next containers gain with
 // it, among those that permit it. These are counted as if each was of a random application, and went to the node of
 // the largest index in the cluster as it then is.
-func (x *Index) BestAhead(nodes planner.Placement, permits []bool, app int, next float64) int {
+func (x *Index) BestAhead(nodes planner.Placement, permits []bool, app int, ahead Ahead) int {
 	largest := x.Largest(nodes)
 	best, most := 0, math.Inf(-1)
 	for i, s := range nodes {
@@ -117,7 +125,7 @@ func (x *Index) BestAhead(nodes planner.Placement, permits []bool, app int, next
 		for a := range lra.NumApps {
 			gain += float64(max(largest.Others(a, before[a]), after[a]) - largest[a][0])
 		}
-		if q := float64(before[app]) + next*gain/lra.NumApps; q > most {
+		if q := float64(before[app]) + ahead.Next*gain/lra.NumApps; q > most {
 			best, most = i, q
 		}
 	}

@@ -40,7 +40,7 @@ func TestBestAhead(t *testing.T) {
 			}
 			return sum
 		}
-		got := index.BestAhead(nodes, permits, app, next)
+		got := index.BestAhead(nodes, permits, app, prices.Ahead{Next: next})
 		for node := range 4 {
 			if value(node, next) > value(got, next)+1e-6 {
 				t.Fatalf("node %d of value %v, and %d has %v", got, value(got, next), node, value(node, next))
@@ -49,7 +49,7 @@ func TestBestAhead(t *testing.T) {
 		if !permits[got] {
 			t.Fatal("a node that is not permitted")
 		}
-		if alone := index.BestAhead(nodes, permits, app, 0); value(alone, 0) < value(got, 0)-1e-6 {
+		if alone := index.BestAhead(nodes, permits, app, prices.Ahead{}); value(alone, 0) < value(got, 0)-1e-6 {
 			t.Fatalf("without next containers node %d of index %v, and %d has %v", alone, value(alone, 0), got, value(got, 0))
 		} else if value(got, 0) < value(alone, 0)-1e-6 {
 			differs++
