@@ -55,10 +55,10 @@ func searchPlays(t *testing.T, text string) (deviations int, allocated float64) 
 	return deviations, allocated
 }
 
-// TestSearchPlaysOn: with one future, which gives no standard error, a search follows its base policy. With several it
+// TestSearchPlaysOn: a search that wants a billion standard errors follows its base policy. One that wants one
 // deviates, equally in two runs.
 func TestSearchPlaysOn(t *testing.T) {
-	if deviations, _ := searchPlays(t, "rollout:base=WeightedFGD,k=3,m=1"); deviations != 0 {
+	if deviations, _ := searchPlays(t, "rollout:base=WeightedFGD,k=3,m=2,confidence=1e9"); deviations != 0 {
 		t.Errorf("%d choices differ from those of WeightedFGD, want none", deviations)
 	}
 	first, a := searchPlays(t, "rollout:base=WeightedFGD,advisers=BestFit+FGD,k=5,m=8,horizon=30")

@@ -79,6 +79,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("search: method %q, want %s or %s", c.Method, MethodRollout, MethodGumbel)
 	case c.Actions < 2 || c.Futures < 1 || !(c.Confidence >= 0) || c.Horizon < 0 || c.Millis < 0:
 		return fmt.Errorf("search: k=%d, m=%d, confidence=%v, horizon=%d and ms=%d, want at least 2, 1, 0, 0 and 0", c.Actions, c.Futures, c.Confidence, c.Horizon, c.Millis)
+	case c.Method == MethodRollout && c.Futures == 1 && c.Confidence > 0:
+		return fmt.Errorf("search: m=1 and confidence=%v: one future has no standard error, so the base policy always decides; want m=2 at least, or confidence=0", c.Confidence)
 	case !(c.Exploration > 0 && c.Exploration < 1):
 		return fmt.Errorf("search: exploration=%v, want a number between 0 and 1", c.Exploration)
 	case c.Base == "":

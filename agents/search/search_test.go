@@ -283,8 +283,8 @@ func balanceVec(t *testing.T) *envs.Vec {
 	return v
 }
 
-// TestFollowsModel: a search that never deviates, since one future gives no standard error, plays as the model that is
-// its base.
+// TestFollowsModel: a search that never deviates, since it wants infinitely many standard errors, plays as the model that
+// is its base.
 func TestFollowsModel(t *testing.T) {
 	v := balanceVec(t)
 	obs, act := v.Spaces()
@@ -297,7 +297,16 @@ func TestFollowsModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	v = balanceVec(t)
-	got, err := evaluation.Play(t.Context(), v, mustNew(t, v, "rollout:base="+balanceModel+",k=2,m=1,horizon=2"), []uint64{4})
+	c, err := Parse("rollout:base=" + balanceModel + ",k=2,m=2,horizon=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Confidence = math.Inf(1)
+	search, err := New(t.Context(), v, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := evaluation.Play(t.Context(), v, search, []uint64{4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +384,7 @@ func (f follower) Act(_ *envs.Batch, actions []float32) error {
 // TestRefuses settings and environments.
 func TestRefuses(t *testing.T) {
 	for _, text := range []string{
-		"tree:base=Pass", "rollout", "rollout:base=Pass,k=1", "rollout:base=Pass,m=0", "rollout:base=Pass,confidence=-1",
+		"tree:base=Pass", "rollout", "rollout:base=Pass,k=1", "rollout:base=Pass,m=0", "rollout:base=Pass,m=1", "rollout:base=Pass,confidence=-1",
 		"rollout:base=Pass,speed=3", "gumbel:base=Pass,exploration=1",
 		"rollout:base=Pass,horizon=3,value=true", "rollout:base=model.safetensors,value=true",
 	} {

@@ -182,7 +182,7 @@ func TestCompareTimed(t *testing.T) {
 func TestCompareSearches(t *testing.T) {
 	args := []string{"compare", "--env", "k8s/GPUPodScheduling-v1", "--env-kwargs", "num_nodes:6", "--env-kwargs", "load_end:0.6", "--episodes", "2",
 		"--baseline", "FGD", "--search", "rollout:base=FGD,k=2,m=2,horizon=3", "--search", "gumbel:base=FGD,k=2,m=1,horizon=2",
-		"--search", "rollout:base=FGD,k=2,m=1,horizon=3,clairvoyant=true", "--json"}
+		"--search", "rollout:base=FGD,k=2,m=1,confidence=0,horizon=3,clairvoyant=true", "--json"}
 	c := clitest.Decode[play.Comparison](t, mustExecute(t, args...))
 	kinds := map[string]string{}
 	for _, r := range c.Rows {
@@ -190,7 +190,7 @@ func TestCompareSearches(t *testing.T) {
 	}
 	want := map[string]string{
 		"FGD": play.KindBaseline, "rollout:base=FGD,k=2,m=2,horizon=3": play.KindSearch, "gumbel:base=FGD,k=2,m=1,horizon=2": play.KindSearch,
-		"rollout:base=FGD,k=2,m=1,horizon=3,clairvoyant=true": play.KindClairvoyant,
+		"rollout:base=FGD,k=2,m=1,confidence=0,horizon=3,clairvoyant=true": play.KindClairvoyant,
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
