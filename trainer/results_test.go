@@ -69,7 +69,7 @@ func resultsParts(t *testing.T) map[string]resultsPart {
 func (p resultsPart) commands(t *testing.T) (all [][]string) {
 	t.Helper()
 	add := func(args string) {
-		args = strings.NewReplacer("DATA", cli.DataFolder(), "LOGS", t.TempDir(), "SEED", "1", "EACH", "1", " models/", " ../models/").Replace(args)
+		args = strings.NewReplacer("DATA", cli.DataFolder(), "LOGS", t.TempDir(), "SEED", "1", "EACH", "1", " models/", " ../models/", "=models/", "=../models/").Replace(args)
 		all = append(all, strings.Fields(args))
 	}
 	switch {
