@@ -30,18 +30,21 @@ func TestGangRealLocal(t *testing.T) {
 	if m := made.Measured; m == nil || m.Now != 32 || len(m.Points) != 32 || !strings.Contains(m.Setting, "stress-ng") || made.Filled.Missing != 0 {
 		t.Fatalf("measured %+v, filled %+v; want all of 32 points", m, made.Filled)
 	}
-	// Eight times the work takes longer: on a busy machine not twice as long for each share, but in their sum.
+	// Eight times the work takes more than twice as long with at least three of the four shares: one point of each task may
+	// be measured while the machine pauses.
 	p, err := profile.Read(out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for k, task := range p.Tasks {
-		least, most := 0.0, 0.0
-		for share := range 4 {
-			least, most = least+p.Duration(k, 0, share), most+p.Duration(k, 3, share)
+		longer := 0
+		for share := range p.Shares {
+			if p.Duration(k, 3, share) > 2*p.Duration(k, 0, share) {
+				longer++
+			}
 		}
-		if !(most > least) {
-			t.Errorf("%s: %v s for size 2 and %v s for size 16 with all shares, want more", task, least, most)
+		if longer < 3 {
+			t.Errorf("%s: size 16 takes more than twice as long as size 2 with %d of 4 shares, want 3: %v s", task, longer, p.Durations)
 		}
 		if law := made.Filled.Laws[k]; !(law.SizeExp > 0.3 && law.SizeExp < 2) {
 			t.Errorf("%s: law %+v, want a duration that grows about as the size", task, law)
