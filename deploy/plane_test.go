@@ -27,7 +27,7 @@ const (
 	helmEnv     = "KUBERNASIUM_HELM"     // path of Helm's command
 	programsEnv = "KUBERNASIUM_PROGRAMS" // folder with server, trainer and kubernasium-scheduler
 	chart       = "helm/kubernasium"
-	patience    = 2 * time.Minute // of waits; they take a second on an idle machine. The API server gives a request a minute
+	patience    = time.Minute // of waits; they take a second on an idle machine
 )
 
 func TestMain(m *testing.M) { os.Exit(kwoktest.Main(m)) }
