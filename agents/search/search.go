@@ -3,8 +3,8 @@
 // searches in the environments of a Vec.
 //
 // A copy of an environment holds the episode's own future, so the search draws another with the environment's
-// [envs.Resampler]. It rejects environments without one, unless Clairvoyant allows it to play the episode's own future;
-// then it is an oracle.
+// [envs.Resampler]. It rejects environments without one, unless Clairvoyant allows it to play the episode's own future,
+// which no agent can know.
 package search
 
 import (

@@ -46,8 +46,8 @@
 //
 // # Baselines
 //
-// uncorrected; the planners of k8s/GangWindow-v0, which replace the environment's planner; and, as bounds, true_sizes,
-// with the true sizes as forecasts, and the clairvoyant ones of k8s/GangWindow-v0.
+// uncorrected; the planners of k8s/GangWindow-v0, which replace the environment's planner, the clairvoyant ones among
+// them; and true_sizes, which is clairvoyant, too: its forecasts are the true sizes.
 //
 // # Versions
 //

@@ -169,7 +169,7 @@ func TestPlannersOfBothEnvironments(t *testing.T) {
 	}
 }
 
-// TestTrueSizesArePerfectForecasts: with its corrections the planner decides as it does with
+// TestTrueSizesArePerfectForecasts: with the corrections of true_sizes the planner decides as it does with
 // perfect forecasts, until its horizon reaches the last size of the trace.
 func TestTrueSizesArePerfectForecasts(t *testing.T) {
 	totals := func(policy, forecaster string) (all []float64) {

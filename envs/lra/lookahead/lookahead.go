@@ -65,7 +65,7 @@ func (l *Lookahead) Nodes(x planner.Placement, app, best, others int, rng *rand.
 	return l.ranked[:min(best+others, len(l.ranked))]
 }
 
-// Rollout is what [Lookahead.Best] tries for a container.
+// Rollout holds the parameters of [Lookahead.Best].
 type Rollout struct {
 	Nodes   int     `opt:"nodes" doc:"nodes tried: those with the largest index" valid:"1,100000" range:"2,12"`
 	Futures int     `opt:"futures" doc:"futures played for each" valid:"1,100000" range:"1,128,log"`
