@@ -140,7 +140,7 @@ func drawTitle(c draw.Canvas, title string) draw.Canvas {
 
 // shorten cuts a long name, which would leave no room for the plot.
 func shorten(name string) string {
-	const most = 40 // characters, a third of a plot's width
+	const most = 42 // characters, a third of a plot's width
 	if r := []rune(name); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}
