@@ -234,6 +234,8 @@ pretrained: build ## train the models of models/pretrained anew and write their 
 
 # Two lanes side by side where there are two cores: one waits for servers while the other computes. The second builds
 # the control plane in test-board, long before the first needs it.
+# GNU make has LINT = lint.
+LINT :=
 LANES ?= $(if $(filter 1,$(shell nproc)),1,2)
 
 test: ## every test; with LINT=lint, also make lint
