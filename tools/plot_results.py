@@ -89,7 +89,12 @@ def draw_gang(plt: Any, rows: list[Row]) -> Any:
 
 def vpa() -> Any:
     """Returns the costs by weighting and type of workload."""
-    return table("vpa.md", "| type | `upstream` | PPO |")
+    rows: list[Row] = []
+    for weighting in ("slack_heavy", "equal", "risk_heavy"):
+        header, *costs = table("vpa.md", f"| type, `{weighting}` | `upstream` | PPO |")
+        rows += [["type", *header[1:]]] if not rows else []
+        rows += [[weighting] + [""] * len(header[1:]), *costs]
+    return rows
 
 
 def draw_vpa(plt: Any, rows: list[Row]) -> Any:

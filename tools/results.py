@@ -7,7 +7,9 @@
 Each JSON file of tools/tables has the parts of one page. Trainings and comparisons give equal bits for equal
 seeds, so a figure is in order if it rounds to what is printed. A part that is in order is noted in the journal
 LOGS/journal.json, as is its duration, and is not made again unless the part or what is printed changes; finished
-trainings of a part are found again, too. The command fails if a figure differs, or if its page no longer has it.
+trainings of a part are found again, too. The command fails if a figure differs, or if its page no longer has it,
+and if a row of a table of the page is of no part: the file's "elsewhere" lists the beginnings of rows, or of
+headers for whole tables, that something else makes or checks, and what that is.
 
 A part has a name, the minutes that it takes on two idle cores after the trainings of earlier parts, and one of five
 forms:
@@ -17,23 +19,27 @@ forms:
     table, rows      beginning of that header, and of rows, with what the row's numbers are in the document of
     evaluate         this command, such as "rows > greedy > mean"; "" for a number that it does not have (see measured)
     column           the only column with these numbers, if any
+    names            what NAME stands for in rows, if any: there is a row for each of these
+    texts            texts of the page with # for each number, and what these are, beside rows or in their place
     each             FIRST..LAST, if figures are means over commands with each of these numbers for EACH
     before           arguments of a command that makes LOGS/FILE for the command, if any
     train, seeds     as below, if the command plays models
 
     train, seeds     arguments of `trainer train` without seeds and log folder, and FIRST..LAST
-    fit              in place of train: a command of the trainer with SEED in it, whose last argument is the model's file
+    fit              in place of train: a command of the trainer with SEED, whose last argument is the model's file
     before           arguments of a command that makes LOGS/FILE for the training, if any
     evaluate         arguments of the command that plays the models; each gets them by --model or --policy
     expect           the printed text of each figure, by the figure's name
     line             the beginning of the page's line that prints the figures
     record           CSV file that the comparison writes, on which bold print rests
-    sealed           CSV file of a comparison on the sealed block, its episodes and their first (0); played once, in order
+    sealed           CSV file of a comparison on the sealed block, its episodes and their first (0); played once
 
     csv, table, rows CSV file of a comparison in place of evaluate: the rows' numbers are POLICY > COLUMN, or
                      POLICY > COLUMN > N for the N-th number of a cell, from 0. These need no trainer
 
     run, writes      a command of the shell, and the files that it writes
+
+A part with "for", a list of texts, stands for as many parts, with one of them in place of THIS in each.
 """
 
 from __future__ import annotations
@@ -42,10 +48,8 @@ import argparse
 import csv
 import fnmatch
 import hashlib
-import itertools
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -54,10 +58,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pages
+
 Json = Any
 
-NUMBER = re.compile(r"[−+-]?\d+(\.\d+)?")
-LABELS = ("series", "forecaster", "policy", "method", "penalty")
+LABELS = ("list", "series", "forecaster", "policy", "method", "penalty", "workload", "baseline")
 KINDS: dict[str, Callable[[list[float]], float]] = {
     "min": min,
     "max": max,
@@ -147,68 +152,10 @@ def figures(command: list[str], document: Json, models: list[str]) -> dict[str, 
     raise SystemExit(f"no figures are known of trainer {' '.join(command[:2])}")
 
 
-def agrees(printed: str, value: float) -> bool:
-    """Says whether value rounds to the printed figure, whose minus may be typographic."""
-    text = printed.replace("−", "-").lstrip("+")
-    return f"{value:.{len(text.partition('.')[2])}f}" == text
-
-
-def cells(line: str) -> list[str]:
-    """Returns the cells of a line of a table."""
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-
-def table_of(page: str, part: Json) -> tuple[list[str], int | None]:
-    """Returns the rows of the part's table, and the index of its column if the part names one."""
-    lines = [line.strip() for line in Path(page).read_text().splitlines()]
-    starts = [i for i, line in enumerate(lines) if line.startswith(part["table"])]
-    if len(starts) != 1:
-        raise SystemExit(f"{page} has {len(starts)} tables that begin with {part['table']!r}, want 1")
-    rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[starts[0] + 2 :]))
-    if "column" not in part:
-        return rows, None
-    header = [cell.split(" (")[0].strip("*`") for cell in cells(lines[starts[0]])]
-    if part["column"] not in header:
-        raise SystemExit(f"{page}: the table {part['table']!r} has no column {part['column']!r}")
-    return rows, header.index(part["column"])
-
-
-def printed_column(page: str, part: Json) -> dict[str, str]:
-    """Returns the first number of each row in the part's column, by the row's policy."""
-    rows, at = table_of(page, part)
-    out = {}
-    for row in map(cells, rows):
-        number = NUMBER.search(row[at])
-        if number:
-            out[row[0].split(" (")[0].split(", ")[0].strip("*`")] = number.group()
-    return out
-
-
-def printed_rows(page: str, part: Json) -> list[tuple[str, str]]:
-    """Returns the names of the figures of the part's rows, each with the number that the page has for it."""
-    rows, at = table_of(page, part)
-    out = []
-    for begin, names in part["rows"].items():
-        found = [row for row in rows if row.startswith(begin)]
-        if len(found) != 1:
-            raise SystemExit(f"{page}: {part['table']!r} has {len(found)} rows that begin with {begin!r}, want 1")
-        text = " | ".join(cells(found[0])[1:]) if at is None else cells(found[0])[at]
-        numbers = [number.group() for number in NUMBER.finditer(text)]
-        if len(numbers) < len(names):
-            raise SystemExit(f"{page}: the row {begin!r} of {part['table']!r} has numbers {numbers} for {names}")
-        out += [(name, number) for name, number in zip(names, numbers) if name]
-    return out
-
-
-def printed_figures(page: str, part: Json) -> Json:
-    """Returns what the page prints of a part that names a table."""
-    return printed_rows(page, part) if "rows" in part else printed_column(page, part) if "table" in part else {}
-
-
 def numbers_of(document: Json, *path: str) -> Iterator[tuple[tuple[str, ...], float]]:
     """Yields each number of a document with the keys that lead to it.
 
-    An element of a list has its series, forecaster, policy, method and penalty for its index.
+    An element of a list has its LABELS for its index.
     """
     if isinstance(document, int | float):
         yield path, document
@@ -217,7 +164,8 @@ def numbers_of(document: Json, *path: str) -> Iterator[tuple[tuple[str, ...], fl
             yield from numbers_of(value, *path, key)
     elif isinstance(document, list):
         for i, value in enumerate(document):
-            labels = [str(value[k]) for k in LABELS if k in value] if isinstance(value, dict) else []
+            named = value if isinstance(value, dict) else {}
+            labels = [str(named[k]) for k in LABELS if isinstance(named.get(k), str | int | float)]
             yield from numbers_of(value, *path, " ".join(labels) or str(i))
 
 
@@ -253,16 +201,16 @@ def csv_document(path: str) -> Json:
     columns = [f"{name} ({header[i - 1]})" if name in header[:i] else name for i, name in enumerate(header)]
     out = {}
     for policy, *row in rows:
-        numbers = [[float(number.group()) for number in NUMBER.finditer(cell)] for cell in row]
+        numbers = [[float(number.group()) for number in pages.NUMBER.finditer(cell)] for cell in row]
         found = [(name, cell[0] if len(cell) == 1 else cell) for name, cell in zip(columns[1:], numbers) if cell]
         out[policy.removesuffix(" (clairvoyant)")] = dict(found)
     return out
 
 
 def differing_figures(page: str, part: Json, documents: list[Json]) -> list[str]:
-    """Returns which of the numbers printed in the part's rows are not those of the documents."""
-    got = [(name, measured(name, documents), text) for name, text in printed_rows(page, part)]
-    return [f"{name} is {value:.6g}, printed {text}" for name, value, text in got if not agrees(text, value)]
+    """Returns which of the numbers printed in the part's rows and texts are not those of the documents."""
+    got = [(name, measured(name, documents), text) for name, text in pages.printed_figures(page, part)]
+    return [f"{name} is {value:.6g}, printed {text}" for name, value, text in got if not pages.agrees(text, value)]
 
 
 def play_sealed(trainer: str, command: list[str], models: list[str], sealed: Json) -> None:
@@ -292,8 +240,10 @@ def unprinted(page: str, part: Json) -> list[str]:
     """Returns which figures of a part its page does not print, and which it prints bold without a record."""
     if "csv" in part:
         return differing_figures(page, part, [csv_document(part["csv"])])
+    if "rows" in part or "texts" in part:
+        return [] if pages.printed_figures(page, part) else [f"{page} has no figure of the part"]
     if "table" in part:
-        return [] if printed_figures(page, part) else [f"{page}: the table {part['table']!r} has no figure"]
+        return [] if pages.printed_column(page, part) else [f"{page}: the table {part['table']!r} has no figure"]
     if "run" in part:
         return [f"there is no {file}" for file in part["writes"] if "/" in file and not Path(file).exists()]
     lines = [line for line in Path(page).read_text().splitlines() if line.startswith(part["line"])]
@@ -309,7 +259,7 @@ def unprinted(page: str, part: Json) -> list[str]:
 
 
 def differing_rows(trainer: str, page: str, part: Json, data: str, logs: Path) -> list[str]:
-    """Makes the figures of rows of a table, and returns which are not those that are printed."""
+    """Makes the figures of rows and texts, and returns which are not those that are printed."""
     models = trained(trainer, part, data, logs) if "seeds" in part else []
     documents = []
     for number in seeds_of(part.get("each", "0..0")):
@@ -326,11 +276,11 @@ def differing(trainer: str, page: str, part: Json, data: str, logs: Path) -> lis
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", part["run"]], check=False)
         return [f"{part['run']} ended with {done.returncode}"] if done.returncode else unprinted(page, part)
     prepare(trainer, part, data, logs)
-    if "rows" in part:
+    if "rows" in part or "texts" in part:
         return differing_rows(trainer, page, part, data, logs)
     command = expand(part["evaluate"], data, logs)
     if "table" in part:
-        got, printed = policies(command, run([trainer, *command])), printed_column(page, part)
+        got, printed = policies(command, run([trainer, *command])), pages.printed_column(page, part)
         of = {name: text for name, text in printed.items() if name in got}
         if len(of) < 2:
             return [f"the table {part['table']!r} has {len(of)} of the policies {', '.join(got)}"]
@@ -339,14 +289,41 @@ def differing(trainer: str, page: str, part: Json, data: str, logs: Path) -> lis
         files = ["--csv", part["record"]] if "record" in part else []
         got = figures(command, run([trainer, *with_models(command, models), *files]), models)
         of = part["expect"]
-        if "sealed" in part and all(agrees(text, got[name]) for name, text in of.items()):
+        if "sealed" in part and all(pages.agrees(text, got[name]) for name, text in of.items()):
             play_sealed(trainer, command, models, part["sealed"])
-    return [f"{name} is {got[name]:.6g}, printed {text}" for name, text in of.items() if not agrees(text, got[name])]
+    wrong = {name: text for name, text in of.items() if not pages.agrees(text, got[name])}
+    return [f"{name} is {got[name]:.6g}, printed {text}" for name, text in wrong.items()]
+
+
+def parts_of(path: Path) -> Json:
+    """Reads a file of parts. A part with "for" stands for one with each of these texts in place of THIS."""
+    table = json.loads(path.read_text())
+    rows = []
+    for part in table["rows"]:
+        texts = part.pop("for", [""])
+        rows += [json.loads(json.dumps(part, ensure_ascii=False).replace("THIS", text)) for text in texts]
+    return {**table, "rows": rows}
+
+
+def unmade(path: Path, table: Json) -> list[str]:
+    """Returns the rows of tables on the page of a file of parts, and the pictures, that no part of it makes."""
+    elsewhere = table.get("elsewhere", {})
+    lacking = [f"the row {row} of {table['page']}" for row in pages.unmade(table["page"], table["rows"], elsewhere)]
+    if path.name == "pictures.json":
+        lacking += pages.undrawn(Path("docs/img"), table["rows"], elsewhere)
+        sources = [*Path("docs/results").glob("*.md"), *Path("models/pretrained").glob("*/card.md")]
+        for readme in [Path("README.md"), *sorted(Path("envs").rglob("README.md"))]:
+            lacking += [f"the row {row} of {readme}" for row in pages.unfounded(readme, sources)]
+    return lacking
 
 
 def digest(page: str, part: Json) -> str:
     """Returns the key of a part in the journal: of what makes it, and of what is printed."""
-    printed = printed_figures(page, part)
+    printed: Json = {}
+    if "rows" in part or "texts" in part:
+        printed = pages.printed_figures(page, part)
+    elif "table" in part:
+        printed = pages.printed_column(page, part)
     return hashlib.sha256(json.dumps([part, printed], sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -374,7 +351,11 @@ def main() -> int:
     failed = checked = 0
     minutes = {True: 0.0, False: 0.0}  # of parts that are made, and of others
     for path in sorted(args.tables.glob("*.json")):
-        table = json.loads(path.read_text())
+        table = parts_of(path)
+        lacking = [] if args.only or args.list else unmade(path, table)
+        for what in lacking:
+            print(f"FAIL no part of {path} makes {what}")
+        failed, checked = failed + len(lacking), checked + len(lacking)
         for part in table["rows"]:
             name = f"{path.stem}: {part['name']}"
             if args.only not in name:

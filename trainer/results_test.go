@@ -26,6 +26,9 @@ type resultsPart struct {
 	Minutes float64
 	Expect  map[string]string
 	Rows    map[string][]string
+	Texts   map[string][]string
+	Names   []string
+	For     []string
 	Writes  []string
 	Sealed  *sealedPart
 }
@@ -46,21 +49,46 @@ func resultsParts(t *testing.T) map[string]resultsPart {
 	all := map[string]resultsPart{}
 	for _, path := range paths {
 		var table struct {
-			Page string
-			Rows []resultsPart
+			Page      string
+			Rows      []json.RawMessage
+			Elsewhere map[string]string
 		}
 		dec := json.NewDecoder(strings.NewReader(envstest.Read(t, path)))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&table); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		for _, p := range table.Rows {
+		for _, p := range slices.Concat(expanded(t, table.Rows)...) {
 			name := filepath.Base(path) + ": " + p.Name
 			if _, ok := all[name]; ok || p.Minutes <= 0 {
 				t.Errorf("%s: there are two, or it has no minutes", name)
 			}
 			all[name] = p
 		}
+	}
+	return all
+}
+
+// expanded returns the parts that each of a file's parts stands for: with "for", one with each of its texts in place of THIS.
+func expanded(t *testing.T, raw []json.RawMessage) (all [][]resultsPart) {
+	t.Helper()
+	for _, part := range raw {
+		var texts struct{ For []string }
+		if err := json.Unmarshal(part, &texts); err != nil {
+			t.Fatalf("%s: %v", part, err)
+		}
+		if texts.For == nil {
+			texts.For = []string{""}
+		}
+		parts := make([]resultsPart, len(texts.For))
+		for i, text := range texts.For {
+			dec := json.NewDecoder(strings.NewReader(strings.ReplaceAll(string(part), "THIS", text)))
+			dec.DisallowUnknownFields()
+			if err := dec.Decode(&parts[i]); err != nil {
+				t.Fatalf("%s: %v", part, err)
+			}
+		}
+		all = append(all, parts)
 	}
 	return all
 }

@@ -285,11 +285,14 @@ func TestBaselines(t *testing.T) {
 	}
 }
 
-// TestBoundHolds: no baseline exceeds the linear bound of the mean mix, which lets containers move.
+// TestBoundHolds: no baseline exceeds the linear bound of the mean mix, which lets containers move, and which docs/results/lra.md prints.
 func TestBoundHolds(t *testing.T) {
 	bound, err := planner.MeanMixBound(throughput.GenerateTable(0), 81, 0.9)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if math.Abs(bound-0.9768) > 5e-5 {
+		t.Errorf("the bound is %v, want 0.9768 as in docs/results/lra.md", bound)
 	}
 	v := envstest.Open(t, id, 1, envs.VecOptions{Options: map[string]any{"containers": 3000}, Autoreset: envs.Disabled})
 	got := envstest.Column(t, v, envstest.Play(t, v, envstest.Policy(t, v, "index_tuned"), 1), "throughput")
