@@ -62,7 +62,7 @@ import pages
 
 Json = Any
 
-LABELS = ("list", "series", "forecaster", "policy", "method", "penalty", "workload", "baseline")
+LABELS = ("list", "series", "forecaster", "policy", "method", "penalty", "workload", "baseline", "model")
 KINDS: dict[str, Callable[[list[float]], float]] = {
     "min": min,
     "max": max,
