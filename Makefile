@@ -457,7 +457,7 @@ bench-dqn: ## DQN with RL Zoo's settings here and in Stable-Baselines3, 40 seeds
 	$(GO) build -o $(CACHE)/trainer ./trainer
 	OMP_NUM_THREADS=1 $(CACHE)/venv-client/bin/python -W ignore tools/bench_dqn.py --trainer $(CACHE)/trainer --seeds $(DQN_SEEDS) --csv docs/learning_dqn.csv
 
-results: build ## tables and pictures of docs/results from scratch, those that .cache/results lacks or ONLY="gang: base" names: thirteen hours in all
+results: build ## tables and pictures of docs/results from scratch, those that .cache/results lacks or ONLY="gang: base" names: fifteen hours in all
 	$(PYTHON) tools/results.py --list --only "$(ONLY)"
 	$(PYTHON) tools/results.py --trainer bin/trainer --only "$(ONLY)"
 
