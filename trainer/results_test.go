@@ -58,7 +58,7 @@ func resultsParts(t *testing.T) map[string]resultsPart {
 		if err := dec.Decode(&table); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		for _, p := range slices.Concat(expanded(t, table.Rows)...) {
+		for _, p := range expanded(t, table.Rows) {
 			name := filepath.Base(path) + ": " + p.Name
 			if _, ok := all[name]; ok || p.Minutes <= 0 {
 				t.Errorf("%s: there are two, or it has no minutes", name)
@@ -70,7 +70,7 @@ func resultsParts(t *testing.T) map[string]resultsPart {
 }
 
 // expanded returns the parts that each of a file's parts stands for: with "for", one with each of its texts in place of THIS.
-func expanded(t *testing.T, raw []json.RawMessage) (all [][]resultsPart) {
+func expanded(t *testing.T, raw []json.RawMessage) (all []resultsPart) {
 	t.Helper()
 	for _, part := range raw {
 		var texts struct{ For []string }
@@ -80,15 +80,15 @@ func expanded(t *testing.T, raw []json.RawMessage) (all [][]resultsPart) {
 		if texts.For == nil {
 			texts.For = []string{""}
 		}
-		parts := make([]resultsPart, len(texts.For))
-		for i, text := range texts.For {
+		for _, text := range texts.For {
 			dec := json.NewDecoder(strings.NewReader(strings.ReplaceAll(string(part), "THIS", text)))
 			dec.DisallowUnknownFields()
-			if err := dec.Decode(&parts[i]); err != nil {
+			var p resultsPart
+			if err := dec.Decode(&p); err != nil {
 				t.Fatalf("%s: %v", part, err)
 			}
+			all = append(all, p)
 		}
-		all = append(all, parts)
 	}
 	return all
 }
