@@ -57,7 +57,7 @@ def printed_column(page: str, part: Json) -> dict[str, str]:
     return out
 
 
-def over(part: Json) -> dict[str, list[str]]:
+def rows_of(part: Json) -> dict[str, list[str]]:
     """Returns the part's rows by their beginnings, those of each name that stands for NAME if it lists names."""
     names = part.get("names", [""])
     return {
@@ -71,7 +71,7 @@ def printed_rows(page: str, part: Json) -> list[tuple[str, str]]:
     """Returns the names of the figures of the part's rows, each with the number that the page has for it."""
     rows, at = table_of(page, part)
     out = []
-    for begin, names in over(part).items():
+    for begin, names in rows_of(part).items():
         found = [row for row in rows if row.startswith(begin)]
         if len(found) != 1:
             raise SystemExit(f"{page}: {part['table']!r} has {len(found)} rows that begin with {begin!r}, want 1")
@@ -108,7 +108,7 @@ def printed_figures(page: str, part: Json) -> list[tuple[str, str]]:
 def makes(part: Json, header: str, row: str) -> bool:
     """Says whether a part makes a row of the table with this header."""
     if "table" in part and header.startswith(part["table"]):
-        return "rows" not in part or any(map(row.startswith, over(part)))
+        return "rows" not in part or any(map(row.startswith, rows_of(part)))
     if "expect" in part:
         return row.startswith(part["line"]) and any(text in row for text in part["expect"].values())
     return False
