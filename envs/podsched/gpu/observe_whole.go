@@ -33,13 +33,7 @@ func (t *Task) observeWholeGPUs(nodes, pod []float32) {
 	b, w := &t.inventory, &t.watch.whole
 	w.Count(b)
 	for k, kind := range wholeKinds {
-		n := int64(0)
-		for i, whole := range w.OfNode {
-			if whole >= kind.gpus && b.Nodes[i].CPU >= kind.milliCPU {
-				n++
-			}
-		}
-		pod[k] = part(n, int64(len(b.Nodes)))
+		pod[k] = part(w.Nodes(b, kind.gpus, kind.milliCPU), int64(len(b.Nodes)))
 	}
 	pod[wholeOfCluster] = part(w.All*gpushare.WholeGPU, b.Size.MilliGPU)
 

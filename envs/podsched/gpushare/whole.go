@@ -26,6 +26,16 @@ func (w *WholeGPUs) Count(b *Inventory) {
 	}
 }
 
+// Nodes returns how many of the nodes of the counted b have at least so many wholly free GPUs and free milli-CPU.
+func (w *WholeGPUs) Nodes(b *Inventory, gpus, milliCPU int64) (n int64) {
+	for i, whole := range w.OfNode {
+		if whole >= gpus && b.Nodes[i].CPU >= milliCPU {
+			n++
+		}
+	}
+	return n
+}
+
 // WholeOf returns how many of the given devices of node i are wholly free.
 func (b *Inventory) WholeOf(i int32, devices uint64) (whole int64) {
 	free := b.DevicesOf(i)
