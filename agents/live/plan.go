@@ -17,8 +17,7 @@ type planner struct {
 	spec     *envs.Spec
 	config   search.Config
 	task     envs.Continuer
-	base     envs.Policy
-	advisers []envs.Policy
+	policies []envs.Policy    // of the advisers and the base policy, which is last; none of a posterior, whose base is a model
 	searcher *search.Searcher // nil before the first decision
 }
 
@@ -41,9 +40,12 @@ func newPlanner(spec *envs.Spec, task envs.Live, c search.Config) (*planner, err
 		return nil, fmt.Errorf("live: a search in %s: %w", spec.ID, err)
 	}
 	p := &planner{spec: spec, config: c, task: t}
-	names := []string{c.Base}
+	var names []string
 	if c.Advisers != "" {
-		names = append(names, strings.Split(c.Advisers, "+")...)
+		names = strings.Split(c.Advisers, "+")
+	}
+	if c.Method != search.MethodPosterior {
+		names = append(names, c.Base)
 	}
 	for _, name := range names {
 		b, err := spec.Baseline(name)
@@ -54,9 +56,8 @@ func newPlanner(spec *envs.Spec, task envs.Live, c search.Config) (*planner, err
 		if err != nil {
 			return nil, err
 		}
-		p.advisers = append(p.advisers, policy)
+		p.policies = append(p.policies, policy)
 	}
-	p.base, p.advisers = p.advisers[0], p.advisers[1:]
 	return p, nil
 }
 
@@ -65,15 +66,15 @@ func (s *instance) plan(ctx context.Context, state *cluster.State) (int32, error
 	p := s.search
 	r := search.Root{Env: envs.Continue(p.spec, p.task, state), Obs: s.batch.Obs, Mask: s.batch.Mask}
 	p.task.Observe(state, s.batch.Obs, s.batch.Mask)
-	for _, adviser := range append(p.advisers, p.base) { // the base is last, so that its plan stays
-		if err := adviser(ctx, state, !s.asked, s.action); err != nil {
+	for _, policy := range p.policies { // the base policy's plan stays
+		if err := policy(ctx, state, !s.asked, s.action); err != nil {
 			return 0, err
 		}
 		r.Base = int(s.action[0])
 		r.Advised = append(r.Advised, r.Base)
 	}
 	s.asked = true
-	r.Advised = r.Advised[:len(p.advisers)]
+	r.Advised = r.Advised[:max(0, len(p.policies)-1)]
 	if p.searcher == nil {
 		var err error
 		if p.searcher, err = search.NewSearcher(r.Env, p.spec, p.config); err != nil {

@@ -3,6 +3,7 @@ package live_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,5 +112,38 @@ func TestSearchIsRefused(t *testing.T) {
 		if _, err := live.Open(tc.args, 4); err == nil || tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("Open of %+v: %v, want an error with %q", tc.args, err, tc.want)
 		}
+	}
+}
+
+// TestPosteriorPlaces: a search that trusts its model places as the model does. One that trusts the futures alone takes other
+// nodes for some pods, the same in two runs.
+func TestPosteriorPlaces(t *testing.T) {
+	const env, path = "k8s/GPUPodScheduling-v2", "../../models/pretrained/k8s-GPUPodScheduling-v2/ppo.safetensors"
+	play := func(trust string) (nodes []int32, others int) {
+		v := envstest.Open(t, env, 1, envs.VecOptions{Options: map[string]any{"num_nodes": 8}, Autoreset: envs.Disabled})
+		planner := mustOpen(t, live.Args{Baseline: "posterior:base=" + path + ",m=3,trust=" + trust, Env: env}, 8)
+		model := mustOpen(t, live.Args{Model: path}, 8)
+		for b := envstest.Reset(t, v, 5); !b.Done(0); b = envstest.Step(t, v, float32(nodes[len(nodes)-1])) {
+			s := v.Env(0).State().Clone()
+			want, err := model.Choose(t.Context(), s, last(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := planner.Choose(t.Context(), s, last(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if nodes = append(nodes, got.Node); got.Node != want.Node {
+				others++
+			}
+		}
+		return nodes, others
+	}
+	if _, others := play("1e12"); others != 0 {
+		t.Errorf("with trust %d choices differ from the model's, want none", others)
+	}
+	first, others := play("0")
+	if again, _ := play("0"); others == 0 || !slices.Equal(first, again) {
+		t.Errorf("without trust %d choices differ from the model's, want some, and equal runs: %v and %v", others, first, again)
 	}
 }

@@ -23,7 +23,7 @@ type base struct {
 
 // newBase returns the base policy of a search in environments of spec with the spaces of task.
 func newBase(spec *envs.Spec, task envs.Task, c *Config) (*base, error) {
-	if !c.model() {
+	if !c.OverModel() {
 		b, err := spec.Baseline(c.Base)
 		if err == nil && b.Clairvoyant && !c.Clairvoyant {
 			err = fmt.Errorf("search: base %s is clairvoyant; clairvoyant=true makes the search so, too", c.Base)

@@ -2,8 +2,10 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/kubernasium/kubernasium/agents"
 	"github.com/kubernasium/kubernasium/envs"
@@ -26,7 +28,7 @@ var _ agents.Policy = (*Policy)(nil)
 
 // New returns a search in the environments of v.
 func New(ctx context.Context, v *envs.Vec, c Config) (*Policy, error) {
-	if err := v.CanClone(); err != nil {
+	if err := v.CanClone(); err != nil && c.Method != MethodPosterior {
 		return nil, err
 	}
 	s, err := NewSearcher(v.Env(0), v.Spec(), c)
@@ -34,7 +36,7 @@ func New(ctx context.Context, v *envs.Vec, c Config) (*Policy, error) {
 		return nil, err
 	}
 	p := &Policy{ctx: ctx, v: v, searcher: s, advice: make([]float32, v.NumEnvs())}
-	if !c.model() {
+	if !c.OverModel() {
 		if p.baseline, err = envs.NewPolicies(v, c.Base, uint64(c.Seed)); err != nil {
 			return nil, err
 		}
@@ -64,6 +66,9 @@ func (p *Policy) Act(b *envs.Batch, actions []float32) error {
 			return err
 		}
 	}
+	if p.searcher.config.Method == MethodPosterior {
+		return p.weigh(b, actions)
+	}
 	for i := range p.advice {
 		if !p.v.Decides(i) {
 			continue
@@ -75,11 +80,38 @@ func (p *Policy) Act(b *envs.Batch, actions []float32) error {
 	return nil
 }
 
-// decide writes the action for environment i.
-func (p *Policy) decide(i int, b *envs.Batch, actions []float32) error {
+// weigh writes the actions of MethodPosterior. Its goroutines share the environments.
+func (p *Policy) weigh(b *envs.Batch, actions []float32) error {
+	var wg sync.WaitGroup
+	failed := make([]error, len(actions))
+	for k, w := range p.searcher.weighers {
+		wg.Go(func() {
+			for i := k; i < len(actions); i += len(p.searcher.weighers) {
+				if !p.v.Decides(i) {
+					continue
+				}
+				chosen, err := w.choose(p.root(i, b))
+				if err != nil {
+					failed[i] = fmt.Errorf("environment %d: %w", i, err)
+				}
+				actions[i] = float32(chosen)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+// root returns the state of environment i.
+func (p *Policy) root(i int, b *envs.Batch) Root {
 	n := p.v.NumEnvs()
 	m, k := len(b.Mask)/n, len(b.Obs)/n
-	r := Root{Env: p.v.Env(i), Obs: b.Obs[i*k : (i+1)*k], Mask: b.Mask[i*m : (i+1)*m], Step: b.EpisodeLength[i]}
+	return Root{Env: p.v.Env(i), Obs: b.Obs[i*k : (i+1)*k], Mask: b.Mask[i*m : (i+1)*m], Step: b.EpisodeLength[i]}
+}
+
+// decide writes the action for environment i.
+func (p *Policy) decide(i int, b *envs.Batch, actions []float32) error {
+	r := p.root(i, b)
 	if p.baseline == nil {
 		if err := p.searcher.base.answer(r.Obs, r.Mask, p.advice[i:i+1]); err != nil {
 			return err

@@ -5,6 +5,8 @@
 // A copy of an environment holds the episode's own future, so the search draws another with the environment's
 // [envs.Resampler]. It rejects environments without one, unless Clairvoyant allows it to play the episode's own future,
 // which no agent can know.
+//
+// [MethodPosterior] copies nothing: it asks the environment itself what actions gain, and a model.
 package search
 
 import (
@@ -25,16 +27,20 @@ const (
 	// MethodGumbel draws actions without replacement from a prior around the base policy, and evaluates them by
 	// sequential halving: Danihelka et al., "Policy improvement by planning with Gumbel", ICLR 2022.
 	MethodGumbel = "gumbel"
+	// MethodPosterior weighs what a model of gains expects of each action with rollouts that the environment plays by its
+	// heuristic ([envs.GainEstimator]), and takes the action with the highest weighted mean.
+	MethodPosterior = "posterior"
 )
 
 // Parameters are the settings of a search that [Parse] reads, with the tags of options.
 type Parameters struct {
-	Base        string  `opt:"base" doc:"baseline, or file of a model, that plays on after each action"`
+	Base        string  `opt:"base" doc:"baseline, or file of a model, that plays on after each action; posterior: file of a model of gains, such as podsched advantage writes"`
 	Advisers    string  `opt:"advisers" doc:"rollout: baselines whose actions are tried first, such as FGD+BestFit; others are drawn"`
 	Actions     int     `opt:"k" doc:"actions tried"`
 	Futures     int     `opt:"m" doc:"futures played for each action; the simulations of gumbel are k × m"`
 	Confidence  float64 `opt:"confidence" doc:"rollout: standard errors by which an action must be better in the mean than the base policy's"`
 	Exploration float64 `opt:"exploration" doc:"gumbel: prior probability of all actions that the base policy does not take"`
+	Trust       float64 `opt:"trust" doc:"posterior: number of futures that the model counts as"`
 	Horizon     int     `opt:"horizon" doc:"steps after which a simulation ends; 0 plays to the episode's end"`
 	Value       bool    `opt:"value" doc:"add the base model's value of the state where a simulation ends by the horizon; returns have the discount of its training"`
 	Millis      int     `opt:"ms" doc:"milliseconds for a decision, after which no further future is begun; 0 is no limit. Decisions then depend on the machine"`
@@ -50,7 +56,7 @@ type Config struct {
 }
 
 // DefaultParameters are the defaults of Parameters. Base has none.
-var DefaultParameters = Parameters{Actions: 6, Futures: 12, Confidence: 1, Exploration: 0.5}
+var DefaultParameters = Parameters{Actions: 6, Futures: 12, Confidence: 1, Exploration: 0.5, Trust: 24}
 
 // Parse reads a method with parameters, such as "rollout:base=WeightedFGD,k=6,m=12".
 func Parse(text string) (Config, error) {
@@ -70,13 +76,13 @@ func Parse(text string) (Config, error) {
 // IsSearch reports whether text names a method that [Parse] reads.
 func IsSearch(text string) bool {
 	method, _, _ := strings.Cut(text, ":")
-	return method == MethodRollout || method == MethodGumbel
+	return method == MethodRollout || method == MethodGumbel || method == MethodPosterior
 }
 
 func (c *Config) check() error {
 	switch {
-	case c.Method != MethodRollout && c.Method != MethodGumbel:
-		return fmt.Errorf("search: method %q, want %s or %s", c.Method, MethodRollout, MethodGumbel)
+	case !IsSearch(c.Method):
+		return fmt.Errorf("search: method %q, want %s, %s or %s", c.Method, MethodRollout, MethodGumbel, MethodPosterior)
 	case c.Actions < 2 || c.Futures < 1 || !(c.Confidence >= 0) || c.Horizon < 0 || c.Millis < 0:
 		return fmt.Errorf("search: k=%d, m=%d, confidence=%v, horizon=%d and ms=%d, want at least 2, 1, 0, 0 and 0", c.Actions, c.Futures, c.Confidence, c.Horizon, c.Millis)
 	case c.Method == MethodRollout && c.Futures == 1 && c.Confidence > 0:
@@ -85,11 +91,17 @@ func (c *Config) check() error {
 		return fmt.Errorf("search: exploration=%v, want a number between 0 and 1", c.Exploration)
 	case c.Base == "":
 		return errors.New("search: no base, want base=NAME, a baseline or the file of a model that plays on after each action")
-	case c.Value && (c.Horizon == 0 || !c.model()):
+	case c.Method == MethodPosterior && !c.OverModel():
+		return fmt.Errorf("search: posterior with base=%s, want the file of a model of gains (%s)", c.Base, models.Ext)
+	case c.Method == MethodPosterior && (c.Horizon > 0 || c.Value || c.Clairvoyant || c.Millis > 0 || c.Advisers != ""):
+		return errors.New("search: posterior takes no horizon, value, clairvoyant, ms and advisers")
+	case !(c.Trust >= 0):
+		return fmt.Errorf("search: trust=%v, want at least 0", c.Trust)
+	case c.Value && (c.Horizon == 0 || !c.OverModel()):
 		return fmt.Errorf("search: value=true with base=%s and horizon=%d, want the file of a model and at least 1 step", c.Base, c.Horizon)
 	}
 	return nil
 }
 
-// model reports whether the base policy is a model.
-func (c *Config) model() bool { return strings.HasSuffix(c.Base, models.Ext) }
+// OverModel reports whether the base policy is a model.
+func (c *Config) OverModel() bool { return strings.HasSuffix(c.Base, models.Ext) }

@@ -18,9 +18,11 @@ import (
 // A Searcher chooses actions by simulations in copies of an environment. Without Millis, equal seeds give equal actions
 // for any number of goroutines. It is not safe for concurrent use.
 type Searcher struct {
-	config  Config
-	base    *base
-	workers []*worker
+	config Config
+	base   *base
+
+	workers  []*worker  // of MethodRollout and MethodGumbel
+	weighers []*weigher // of MethodPosterior
 }
 
 // NewSearcher returns a search in copies of e, or of environments that are made with the same options.
@@ -35,13 +37,17 @@ func NewSearcher(e *envs.Env, spec *envs.Spec, c Config) (*Searcher, error) {
 	if _, ok := act.(space.Discrete); !ok {
 		return nil, fmt.Errorf("search: %s has actions of kind %s, want discrete ones", spec.ID, act.Describe().Kind)
 	}
-	if _, ok := e.Task().(envs.Resampler); !ok && !c.Clairvoyant {
+	posterior := c.Method == MethodPosterior
+	if _, ok := e.Task().(envs.Resampler); !ok && !c.Clairvoyant && !posterior {
 		return nil, fmt.Errorf("search: %w: %s; clairvoyant=true plays the episode's own future, which no agent can know", envs.ErrCannotResample, spec.ID)
 	}
 	s := &Searcher{config: c}
 	var err error
 	if s.base, err = newBase(spec, e.Task(), &c); err != nil {
 		return nil, err
+	}
+	if posterior {
+		return s, s.addWeighers(e, spec)
 	}
 	for range runtime.GOMAXPROCS(0) {
 		b, err := s.base.clone()
@@ -63,12 +69,15 @@ type Root struct {
 	Obs     []float32
 	Mask    []bool
 	Step    int64 // of the episode; with Obs and the seed of the search it determines the random numbers
-	Base    int   // the base policy's action
+	Base    int   // the base policy's action; MethodPosterior does not read it
 	Advised []int // actions that MethodRollout tries first
 }
 
 // Choose returns the action for a state, in which the base policy has chosen r.Base.
 func (s *Searcher) Choose(ctx context.Context, r Root) (int, error) {
+	if s.config.Method == MethodPosterior {
+		return s.weighers[0].choose(r)
+	}
 	d := decision{s: s, ctx: ctx, root: r.Env, seed: s.seed(r.Step, r.Obs), base: r.Base}
 	if s.config.Now != nil {
 		d.began = s.config.Now()

@@ -73,14 +73,17 @@ type Row struct {
 	Low        float64            `json:"low"`  // 95 % interval of the mean
 	High       float64            `json:"high"`
 	Difference *tracking.Estimate `json:"difference,omitempty"` // difference to the best baseline, paired by episode
-	Claim      *Claim             `json:"claim,omitempty"`      // of a model, corrected for the number of models
-	Training   string             `json:"training,omitempty"`   // of a model; models that differ only in their seeds share it
+	Claim      *Claim             `json:"claim,omitempty"`      // of a model or a search over one, corrected for the number of both
+	Training   string             `json:"training,omitempty"`   // of those; models that differ only in their seeds share it
 	MeanReturn float64            `json:"mean_return"`
 	Metrics    map[string]float64 `json:"metrics,omitempty"` // means of all metrics
 	Episodes   EpisodeValues      `json:"episodes"`
 
 	Values []float64 `json:"-"` // of the metric, by episode
 }
+
+// learned reports whether the policy is a model or a search over one.
+func (r *Row) learned() bool { return r.Kind == KindModel || r.Kind == KindSearch && r.Training != "" }
 
 // EpisodeValues holds the results of a policy's episodes in seed order. The seeds are consecutive, from the
 // comparison's first on.
@@ -96,7 +99,7 @@ const (
 	KindBaseline    = "baseline"
 	KindClairvoyant = "clairvoyant" // a baseline or a search that uses information no agent can have
 	KindAblation    = "ablation"    // a model without its state
-	KindSearch      = "search"      // a search over a baseline, by package agents/search
+	KindSearch      = "search"      // a search over a baseline or a model, by package agents/search
 )
 
 // EnvOf returns the given id, or else that of the first model's environment, and the options that the first
@@ -183,7 +186,7 @@ func Compare(ctx context.Context, c CompareConfig) (*Comparison, error) {
 // player is a policy of a comparison.
 type player struct {
 	name, kind string
-	training   string // of a model
+	training   string // of a model, or of a search over one
 	optional   bool   // omitted if it does not support the environment's options
 	play       func() (*evaluation.Result, error)
 }
@@ -199,7 +202,7 @@ func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 			return nil, err
 		}
 		name := freeName(all, ModelName(path, f.Meta.Algo, len(c.Models) == 1))
-		all = append(all, player{name: name, kind: KindModel, training: trained.of(f.Meta), play: func() (*evaluation.Result, error) {
+		all = append(all, player{name: name, kind: KindModel, training: trained.of(f.Meta, nil), play: func() (*evaluation.Result, error) {
 			m, err := ReadModelFor(path, v)
 			if err != nil {
 				return nil, err
@@ -228,7 +231,7 @@ func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 		}})
 	}
 	for _, text := range c.Searches {
-		p, err := searchPlayer(ctx, v, text, seeds)
+		p, err := searchPlayer(ctx, v, text, seeds, &trained)
 		if err != nil {
 			return nil, err
 		}
@@ -238,7 +241,7 @@ func (c *CompareConfig) players(ctx context.Context, v envs.VecEnv) ([]player, e
 }
 
 // searchPlayer returns the search that text describes. It copies the environments of this process.
-func searchPlayer(ctx context.Context, v envs.VecEnv, text string, seeds []uint64) (player, error) {
+func searchPlayer(ctx context.Context, v envs.VecEnv, text string, seeds []uint64, trained *trainings) (player, error) {
 	config, err := search.Parse(text)
 	if err != nil {
 		return player{}, err
@@ -252,11 +255,18 @@ func searchPlayer(ctx context.Context, v envs.VecEnv, text string, seeds []uint6
 	if err != nil {
 		return player{}, err
 	}
-	kind := KindSearch
-	if config.Clairvoyant {
-		kind = KindClairvoyant
+	out := player{name: text, kind: KindSearch, play: func() (*evaluation.Result, error) { return evaluation.Play(ctx, v, p, seeds) }}
+	switch {
+	case config.Clairvoyant:
+		out.kind = KindClairvoyant
+	case config.OverModel():
+		f, err := models.ReadFile(config.Base)
+		if err != nil {
+			return player{}, err
+		}
+		out.training = trained.of(f.Meta, &config)
 	}
-	return player{name: text, kind: kind, play: func() (*evaluation.Result, error) { return evaluation.Play(ctx, v, p, seeds) }}, nil
+	return out, nil
 }
 
 // baselineNames returns the given names, or all baselines and random actions.

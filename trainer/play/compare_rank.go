@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kubernasium/kubernasium/agents/search"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/cli"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
@@ -24,7 +25,7 @@ const (
 	VerdictUndecided = "undecided"
 )
 
-// Claim compares a model or a training with all baselines that are not clairvoyant.
+// Claim compares a model, a search over one, or a training with all baselines that are not clairvoyant.
 type Claim struct {
 	P        float64 `json:"p"`      // two-sided, of this claim only
 	Adjusted float64 `json:"p_holm"` // corrected for all claims of its kind in the comparison
@@ -56,17 +57,23 @@ type trainings struct {
 }
 
 // of returns the name of a model's training: the algorithm's name, with a number from the second training of
-// that algorithm on. Two models belong to the same training if they differ only in their seeds.
-func (t *trainings) of(meta models.Checkpoint) string {
+// that algorithm on. Two models belong to the same training if they differ only in their seeds. Those of searches over models
+// are trainings of their own, by method and parameters.
+func (t *trainings) of(meta models.Checkpoint, over *search.Config) string {
 	if t.names == nil {
 		t.names, t.taken = map[string]string{}, map[string]bool{}
 	}
 	spec, _ := json.Marshal(meta.Spec) // the settings were read from JSON
-	settings := fmt.Sprintf("%s %s %s %s %s", meta.Algo, meta.Env, meta.EnvKwargs, spec, meta.Config)
+	name, settings := meta.Algo, fmt.Sprintf("%s %s %s %s %s", meta.Algo, meta.Env, meta.EnvKwargs, spec, meta.Config)
+	if over != nil {
+		p := over.Parameters
+		p.Base = ""
+		name, settings = over.Method+" over "+name, fmt.Sprintf("%s %s %+v", settings, over.Method, p)
+	}
 	for again := 0; ; again++ { // the same seed again is another file of that training, not an independent model
 		key := fmt.Sprintf("%s %d", settings, again)
 		if t.names[key] == "" {
-			t.names[key] = t.newName(meta.Algo)
+			t.names[key] = t.newName(name)
 		}
 		if seed := fmt.Sprintf("%s %d", key, meta.Seed); !t.taken[seed] {
 			t.taken[seed] = true
@@ -97,8 +104,8 @@ func (res *Comparison) sort(rows []Row) {
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(sign*a.Mean, sign*b.Mean) })
 }
 
-// rank sorts the rows, finds the best baseline, computes the differences to it, and makes the claims for models
-// and trainings.
+// rank sorts the rows, finds the best baseline, computes the differences to it, and makes the claims for models, searches
+// over models, and trainings.
 func (res *Comparison) rank() {
 	res.sort(res.Rows)
 	var best *Row
@@ -107,6 +114,7 @@ func (res *Comparison) rank() {
 		res.BestBaseline = best.Policy
 	}
 	var claims []*Claim
+	of := "models"
 	for k := range res.Rows {
 		row := &res.Rows[k]
 		if best == nil || row == best {
@@ -114,15 +122,18 @@ func (res *Comparison) rank() {
 		}
 		d := tracking.PairedDifference(row.Values, best.Values)
 		row.Difference = &d
-		if row.Kind == KindModel {
+		if row.learned() {
 			row.Claim = res.claim(func(baseline []float64) tracking.Test { return tracking.PairedTest(row.Values, baseline) })
 			claims = append(claims, row.Claim)
+			if row.Kind == KindSearch {
+				of = "models and searches"
+			}
 		}
 	}
 	correct(claims)
 	for _, row := range res.Rows {
 		if row.Claim != nil {
-			res.Verdict = append(res.Verdict, res.judge(row.Policy, row.Claim, *row.Difference, best, len(claims), "models"))
+			res.Verdict = append(res.Verdict, res.judge(row.Policy, row.Claim, *row.Difference, best, len(claims), of))
 		}
 	}
 	res.rankTrainings(best)
@@ -134,7 +145,7 @@ func (res *Comparison) rankTrainings(best *Row) {
 	var names []string
 	values := map[string][][]float64{}
 	for _, r := range res.Rows {
-		if r.Kind != KindModel {
+		if !r.learned() {
 			continue
 		}
 		if values[r.Training] == nil {

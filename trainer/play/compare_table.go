@@ -69,7 +69,7 @@ func (res *Comparison) withTrainings() []Row {
 		row := Row{Policy: t.String(), Kind: kindTraining, Mean: t.Mean.Mean, Low: t.Mean.Low, High: t.Mean.High,
 			Difference: t.Difference, Claim: t.Claim, Metrics: map[string]float64{}}
 		for _, r := range res.Rows {
-			if r.Kind != KindModel || r.Training != t.Name {
+			if !r.learned() || r.Training != t.Name {
 				continue
 			}
 			row.MeanReturn += r.MeanReturn / float64(t.Seeds)

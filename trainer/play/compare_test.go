@@ -1,11 +1,13 @@
 package play
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kubernasium/kubernasium/agents/search"
 	"github.com/kubernasium/kubernasium/models"
 	"github.com/kubernasium/kubernasium/trainer/tracking"
 )
@@ -154,8 +156,8 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-// TestTrainingsOf: models belong together if they differ in their seeds alone. The last model of a training
-// is no further seed beside its best.
+// TestTrainingsOf: models belong together if they differ in their seeds alone, and searches over them if they have equal
+// parameters. The last model of a training is no further seed beside its best.
 func TestTrainingsOf(t *testing.T) {
 	ppo := func(seed uint64, config string) models.Checkpoint {
 		return models.Checkpoint{Algo: "ppo", Env: "X", Seed: seed, Timesteps: int64(1000 + seed), Config: []byte(config)}
@@ -167,9 +169,17 @@ func TestTrainingsOf(t *testing.T) {
 	var all trainings
 	var got []string
 	for _, m := range []models.Checkpoint{ppo(1, "{}"), ppo(2, "{}"), ppo(1, `{"gamma":1}`), ppo(3, "{}"), ppo(2, "{}"), wide, other, {Algo: "ppo_lstm"}} {
-		got = append(got, all.of(m))
+		got = append(got, all.of(m, nil))
 	}
-	if want := []string{"ppo", "ppo", "ppo 2", "ppo", "ppo 3", "ppo 4", "ppo 5", "ppo_lstm"}; !slices.Equal(got, want) {
+	for seed := range uint64(2) {
+		for _, trust := range []float64{24, 12} {
+			c := search.Config{Method: search.MethodPosterior, Parameters: search.Parameters{Base: fmt.Sprint(seed), Trust: trust}}
+			got = append(got, all.of(ppo(seed, "{}"), &c))
+		}
+	}
+	want := []string{"ppo", "ppo", "ppo 2", "ppo", "ppo 3", "ppo 4", "ppo 5", "ppo_lstm",
+		"posterior over ppo", "posterior over ppo 2", "posterior over ppo", "posterior over ppo 2"}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

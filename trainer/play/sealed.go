@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kubernasium/kubernasium/agents/search"
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/models"
 )
@@ -23,7 +25,7 @@ var sealedHeader = []string{"env", "options", "episodes", "policies", "digest"}
 // sealedUse is a use of the sealed block's episodes of an environment with some options.
 type sealedUse struct{ env, options, episodes, policies, digest string }
 
-// sealedUse describes the comparison with these options. Its digest covers the contents of the models.
+// sealedUse describes the comparison with these options. Its digest covers the contents of the models, searched ones too.
 func (c *CompareConfig) sealedUse(kwargs map[string]any) (sealedUse, error) {
 	options, err := json.Marshal(kwargs)
 	if err != nil {
@@ -35,7 +37,17 @@ func (c *CompareConfig) sealedUse(kwargs map[string]any) (sealedUse, error) {
 	}
 	var policies []string
 	digest := sha256.New()
-	for _, path := range c.Models {
+	paths := slices.Clone(c.Models)
+	for _, text := range c.Searches {
+		config, err := search.Parse(text)
+		if err != nil {
+			return u, err
+		}
+		if config.OverModel() && !slices.Contains(paths, config.Base) {
+			paths = append(paths, config.Base)
+		}
+	}
+	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return u, err

@@ -107,18 +107,22 @@ func TestSealedModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := filepath.Join("..", "..", "models", "pretrained", "k8s-GangWindow-v0")
-	digest := func(path string) string {
-		u, err := (&CompareConfig{Spec: spec, Models: []string{path}, Episodes: 3}).sealedUse(nil)
+	use := func(c CompareConfig) string {
+		c.Spec, c.Episodes = spec, 3
+		u, err := c.sealedUse(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return u.digest
 	}
+	digest := func(path string) string { return use(CompareConfig{Models: []string{path}}) }
 	data := envstest.Read(t, filepath.Join(folder, "ppo.safetensors"))
 	copied := envstest.TempFile(t, "other.safetensors", data)
 	if a, b := digest(filepath.Join(folder, "ppo.safetensors")), digest(copied); a != b {
 		t.Errorf("digests %s and %s of equal files", a, b)
 	}
+	over := CompareConfig{Searches: []string{"rollout:base=" + copied}}
+	searched := use(over)
 	f, err := models.ReadFile(copied)
 	if err != nil {
 		t.Fatal(err)
@@ -129,5 +133,8 @@ func TestSealedModels(t *testing.T) {
 	}
 	if a, b := digest(filepath.Join(folder, "ppo.safetensors")), digest(copied); a == b {
 		t.Errorf("digest %s of two models", a)
+	}
+	if again := use(over); again == searched {
+		t.Errorf("digest %s of searches over two models", again)
 	}
 }

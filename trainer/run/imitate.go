@@ -66,6 +66,9 @@ func (c Imitation) search() (search.Config, error) {
 	if err == nil && s.Millis > 0 {
 		err = fmt.Errorf("--imitate %s: with ms the decisions, and so the training, depend on the machine: leave it out", c.Baseline)
 	}
+	if err == nil && s.Method == search.MethodPosterior && c.Rounds > 1 {
+		err = fmt.Errorf("--imitate-rounds %d of %s: the learner's model does not score gains, so it cannot be the next base; want 1", c.Rounds, c.Baseline)
+	}
 	return s, err
 }
 

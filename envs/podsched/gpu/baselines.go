@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -41,13 +40,9 @@ func weightedFGD(w gpushare.Weights) func(envs.Task) (envs.Policy, error) {
 const rolloutName = "RolloutWeightedFGD"
 
 func rollouts(c gpushare.RolloutConfig) func(envs.Task) (envs.Policy, error) {
-	play := newPolicy(rolloutName, func(t *Task) (gpushare.Placer, error) {
-		c := c
-		c.Until = cmp.Or(c.Until, t.opts.LoadEnd)
-		return gpushare.NewRollouts(&t.inventory, t.in.Outlook.Reserve, t.src.Catalogue, c, func() ([]int32, int64) { return t.in.Past(t.next), t.arrived })
-	})
+	play := newPolicy(rolloutName, func(t *Task) (gpushare.Placer, error) { return t.rollouts(c) })
 	return func(task envs.Task) (envs.Policy, error) {
-		if t, ok := task.(*Task); ok && (t.Timed() || t.opts.Defer) {
+		if t, ok := task.(*Task); ok && !t.canRollOut() {
 			return nil, fmt.Errorf("gpu: %s plays dynamics %s without option defer", rolloutName, DynamicsTimeFree)
 		}
 		if err := c.Check(); err != nil {

@@ -26,7 +26,7 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	c.queue, c.due, c.defers = slices.Clone(t.queue), slices.Clone(t.due), slices.Clone(t.defers)
 	c.blocked, c.running = slices.Clone(t.blocked), slices.Clone(t.running)
 	c.metas, c.podMetas = slices.Clone(t.metas), maps.Clone(t.podMetas)
-	c.ops = nil
+	c.ops, c.estimator = nil, nil
 	return &c
 }
 

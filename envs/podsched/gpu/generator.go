@@ -79,7 +79,7 @@ func (t *Task) reset() {
 	t.arrived, t.placedPods, t.failed = 0, 0, 0
 	t.waited, t.completed, t.busy, t.waiting, t.now = 0, 0, 0, 0, 0
 	t.planned = -1
-	t.ops = t.ops[:0]
+	t.ops, t.estimator = t.ops[:0], nil
 }
 
 // create adds the ops that create the nodes.

@@ -48,6 +48,8 @@ type Task struct {
 	metas    []int32
 	podMetas map[string]int32
 	ops      []cluster.Op
+
+	estimator *gpushare.Rollouts // of the episode's gains; nil before the first
 }
 
 var (

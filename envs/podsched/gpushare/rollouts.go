@@ -48,6 +48,7 @@ type Rollouts struct {
 	past   func() (classes []int32, milliGPU int64)
 	tried  []candidate
 	gains  []gain
+	means  []float64
 	future []int32
 }
 
@@ -66,8 +67,7 @@ var _ Placer = (*Rollouts)(nil)
 // Choose implements [Placer].
 func (r *Rollouts) Choose(c *Class) (node int32, devices uint64) {
 	classes, arrived := r.past()
-	size := float64(r.look.b.Size.MilliGPU)
-	if a := float64(arrived); a < r.config.From*size || a >= r.config.Until*size {
+	if !r.ahead(arrived) {
 		return r.look.weights.Choose(c)
 	}
 	r.look.begin()
@@ -78,22 +78,52 @@ func (r *Rollouts) Choose(c *Class) (node int32, devices uint64) {
 	case 1:
 		return r.tried[0].node, r.tried[0].devices
 	}
-	best := &r.tried[r.compare(c, classes, arrived)]
+	r.play(c, classes, arrived, r.config.Futures, rand.New(pcg.New(r.seed(classes))))
+	best := &r.tried[r.best()]
 	return best.node, best.devices
 }
 
-// compare returns the index of the best candidate.
-func (r *Rollouts) compare(c *Class, past []int32, arrived int64) (best int) {
-	rng := rand.New(pcg.New(r.seed(past)))
+// Gains returns by how many GPUs each of nodes, which a pod of class c fits, is better than the first, in the mean of futures
+// that rng draws. It is 0 for all of them before From and after Until. The result is valid until the next call.
+func (r *Rollouts) Gains(c *Class, nodes []int32, futures int, rng *rand.Rand) []float64 {
+	classes, arrived := r.past()
+	r.means = append(r.means[:0], make([]float64, len(nodes))...)
+	if !r.ahead(arrived) {
+		return r.means
+	}
+	r.look.begin()
+	r.tried = r.tried[:0]
+	for _, node := range nodes {
+		r.tried = append(r.tried, candidate{node: node})
+	}
+	r.play(c, classes, arrived, futures, rng)
+	for i := range r.means {
+		r.means[i] = r.gains[i].sum / float64(futures) / WholeGPU
+	}
+	return r.means
+}
+
+// ahead reports whether the load is one at which futures are played.
+func (r *Rollouts) ahead(arrived int64) bool {
+	a, size := float64(arrived), float64(r.look.b.Size.MilliGPU)
+	return a >= r.config.From*size && a < r.config.Until*size
+}
+
+// play plays futures from each of the candidates, and adds up their gains over the first.
+func (r *Rollouts) play(c *Class, past []int32, arrived int64, futures int, rng *rand.Rand) {
 	end := int64(r.config.Until * float64(r.look.b.Size.MilliGPU))
 	r.gains = append(r.gains[:0], make([]gain, len(r.tried))...)
-	for range r.config.Futures {
+	for range futures {
 		r.future = r.look.cat.Resample(r.future[:0], past, end-arrived, rng)
 		base := r.look.play(c, r.tried[0].node, r.future, nil)
 		for i := 1; i < len(r.tried); i++ {
 			r.gains[i].add(float64(r.look.play(c, r.tried[i].node, r.future, nil) - base))
 		}
 	}
+}
+
+// best returns the index of the best candidate.
+func (r *Rollouts) best() (best int) {
 	most := 0.0
 	for i := 1; i < len(r.tried); i++ {
 		if v := r.gains[i].bound(float64(r.config.Futures), r.config.Confidence); v > most {

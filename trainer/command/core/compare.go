@@ -52,7 +52,7 @@ them are bounds.`,
 	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value, as of train; overrides --env-kwargs (repeat)")
 	f.StringArrayVar(&c.Models, "model", nil, "model file (repeat)")
 	f.StringArrayVar(&c.Baselines, "baseline", nil, "baseline (repeat; default: all, and random actions)")
-	f.StringArrayVar(&c.Searches, "search", nil, "search over a baseline, such as rollout:base=FGD,k=6,m=12 or gumbel:base=FGD (repeat); see package agents/search")
+	f.StringArrayVar(&c.Searches, "search", nil, "search over a baseline or a model, such as rollout:base=FGD,k=6,m=12, gumbel:base=FGD or posterior:base=FILE (repeat); see package agents/search")
 	f.IntVar(&c.Episodes, "episodes", 40, "held-out episodes")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the first episode")
 	f.BoolVar(&c.Ablate, "ablate", false, "also play each model with its own constant action, and on shuffled observations, to test whether it uses its state")

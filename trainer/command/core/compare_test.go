@@ -177,6 +177,22 @@ func TestCompareTimed(t *testing.T) {
 	}
 }
 
+// TestCompareSearchesOverModels: a search over a model makes a claim, as a model does.
+func TestCompareSearchesOverModels(t *testing.T) {
+	const model = "../../../models/pretrained/k8s-GPUPodScheduling-v2/ppo.safetensors"
+	c := clitest.Decode[play.Comparison](t, mustExecute(t, "compare", "--env", "k8s/GPUPodScheduling-v2", "--env-kwargs", "num_nodes:6",
+		"--episodes", "2", "--baseline", "Random", "--model", model, "--search", "posterior:m=2,base="+model, "--json"))
+	for _, r := range c.Rows {
+		want := map[string]string{play.KindModel: "ppo", play.KindSearch: "posterior over ppo"}[r.Kind]
+		if r.Training != want || (r.Claim != nil) != (want != "") {
+			t.Errorf("%s: training %q with claim %v, want %q", r.Policy, r.Training, r.Claim, want)
+		}
+	}
+	if len(c.Verdict) != 2 || !strings.Contains(c.Verdict[0], "2 models and searches") {
+		t.Errorf("verdicts %q, want two, corrected for a model and a search", c.Verdict)
+	}
+}
+
 // TestCompareSearches plays searches beside a baseline. A clairvoyant one is marked, and none plays on
 // servers.
 func TestCompareSearches(t *testing.T) {

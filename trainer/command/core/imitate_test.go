@@ -94,6 +94,7 @@ func TestImitateRefuses(t *testing.T) {
 		{train("--imitate", "rollout:base=static_2,ms=5"), "depend on the machine"},
 		{train("--imitate", "rollout:base=static_2,k=1"), "k=1"},
 		{train("--imitate", "rollout:base=static_2"), "cannot be resampled"},
+		{train("--imitate", "posterior:base=a.safetensors", "--imitate-rounds", "2"), "does not score gains"},
 		{train("--imitate", "static_2", "--imitate-learning-rate", "fast"), "--imitate-learning-rate: agents: schedule \"fast\""},
 		{train("--imitate", "static_2", "--imitate-weight-decay", "-1"), "--imitate-weight-decay -1: want 0 or more"},
 		{train("--imitate", "static_2", "--imitate-weight-decay", "NaN"), "--imitate-weight-decay NaN: want 0 or more"},
