@@ -19,16 +19,15 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/kubernasium/kubernasium/kwok"
 	"github.com/kubernasium/kubernasium/kwok/launch"
 	"github.com/kubernasium/kubernasium/kwok/stages"
 	"github.com/kubernasium/kubernasium/tools/cputime"
 )
 
-const (
-	profileSeconds = 20
-	ticks          = 100 // ticks of a second in /proc, on every architecture that Go supports
-)
+const profileSeconds = 20
 
 // A plane is a running control plane.
 type plane struct {
@@ -79,34 +78,22 @@ func (p *plane) options() kwok.Options { return kwok.Options{Kubeconfig: p.Kubec
 
 // residentBytes returns the resident memory of the process.
 func (p *plane) residentBytes() (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	process, err := procfs.NewProc(p.PID)
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
-			return kib * 1024, err
-		}
-	}
-	return 0, fmt.Errorf("no VmRSS in /proc/%d/status", p.PID)
+	status, err := process.NewStatus()
+	return float64(status.VmRSS), err
 }
 
 // cpuSeconds returns the CPU time of the process.
 func (p *plane) cpuSeconds() (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
+	process, err := procfs.NewProc(p.PID)
 	if err != nil {
 		return 0, err
 	}
-	// The process name may hold any character and ends with the last bracket. After it the text has fields 3
-	// and following of proc(5). Fields 14 and 15 are the CPU times.
-	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(f) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat is cut short: %q", p.PID, text)
-	}
-	user, err := strconv.ParseFloat(f[11], 64)
-	system, err2 := strconv.ParseFloat(f[12], 64)
-	return (user + system) / ticks, errors.Join(err, err2)
+	stat, err := process.Stat()
+	return stat.CPUTime(), err
 }
 
 // live collects garbage in the control plane, and returns the bytes in use in its heap and in etcd's database.

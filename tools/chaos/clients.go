@@ -84,9 +84,7 @@ func clientKilled(p *probe) {
 		_ = c.Wait()
 	}
 	begin := time.Now()
-	for end := begin.Add(patience); s.metric("kubernasium_sessions") != 1 && time.Now().Before(end); {
-		time.Sleep(50 * time.Millisecond)
-	}
+	within(patience, func() bool { return s.metric("kubernasium_sessions") == 1 })
 	p.figure("%d kill -9 of clients within a step; %.1f s after the last their sessions are gone (leases of %v)", kills, time.Since(begin).Seconds(), lease)
 	w.join(p)
 	s.stop(lease)

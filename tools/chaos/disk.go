@@ -3,11 +3,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -55,33 +56,19 @@ func (p *probe) readable(dir string) (n int) {
 	return n
 }
 
-// run runs the trainer until it ends or stop is closed, and in the latter case kills it and returns killed.
-func (p *probe) run(stop <-chan struct{}, args ...string) (killed bool, err error) {
-	cmd := exec.Command(p.trainer, args...)
-	var log tail
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		return false, err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	select {
-	case err = <-ended:
-	case <-stop:
-		_ = cmd.Process.Signal(syscall.SIGKILL) // it may have ended
-		<-ended
-		return true, nil
-	case <-p.ctx.Done():
-		_ = cmd.Process.Signal(syscall.SIGKILL)
-		<-ended
-		return false, p.ctx.Err()
-	case <-time.After(10 * time.Minute):
-		_ = cmd.Process.Signal(syscall.SIGKILL)
-		<-ended
-		return false, errors.New("ten minutes have passed")
-	}
-	if err != nil {
-		err = errors.Join(err, errors.New(log.String()))
-	}
-	return false, err
+// run runs the trainer until it ends, and kills it when stop is closed.
+func (p *probe) run(stop <-chan struct{}, args ...string) error {
+	ctx, cancel := context.WithTimeoutCause(p.ctx, 10*time.Minute, errors.New("ten minutes have passed"))
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	err := p.executeUntil(ctx, args...)
+	cancel()
+	watch.Wait()
+	return err
 }

@@ -18,28 +18,21 @@ func fleet(p *probe) {
 	go func() {
 		ended <- p.execute(trainArgs(folder, steps, "--url", first.ws, "--url", second.ws)...)
 	}()
-	read := func(s *server, name string) float64 {
-		m, err := s.metrics()
-		if err != nil {
-			return 0
-		}
-		return m["kubernasium_"+name]
-	}
-	if !within(patience, func() bool { return read(first, "env_steps_total") > float64(steps/8) }) {
+	if !within(patience, func() bool { return first.metric("kubernasium_env_steps_total") > float64(steps/8) }) {
 		p.fail("the training does not begin: %v", <-ended)
 		return
 	}
-	sessions := read(second, "sessions")
+	sessions := second.metric("kubernasium_sessions")
 	first.kill()
 	begin := time.Now()
-	moved := within(patience, func() bool { return read(second, "sessions") > sessions })
+	moved := within(patience, func() bool { return second.metric("kubernasium_sessions") > sessions })
 	took := time.Since(begin)
 	p.failOn(<-ended, "the training")
 	p.same(folder, want)
 	if !moved || took > most {
 		p.fail("after %.1f s the other server has no more sessions than its %.0f, want one more within %.0f", took.Seconds(), sessions, most.Seconds())
 	}
-	if share := read(second, "env_steps_total") / float64(steps); share < 0.6 {
+	if share := second.metric("kubernasium_env_steps_total") / float64(steps); share < 0.6 {
 		p.fail("the server that is left made %.2f of the steps, want more than its half", share)
 	}
 	second.stop(0)

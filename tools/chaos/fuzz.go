@@ -41,7 +41,7 @@ func fuzz(p *probe) {
 	}
 	all.Wait()
 	p.figure("%d frames in %d sessions, %d of them granted, in %.0f s; each has one reply that can be read; VmHWM %d MB",
-		sent.Load(), sessions.Load(), granted.Load(), time.Since(begin).Seconds(), s.status("VmHWM")>>10)
+		sent.Load(), sessions.Load(), granted.Load(), time.Since(begin).Seconds(), s.status().VmHWM>>20)
 	w.join(p)
 	s.stop(0)
 }

@@ -25,7 +25,7 @@ func httpRequests(p *probe) {
 	s := p.serve("", "--board")
 	w := p.watch(s.ws)
 	time.Sleep(300 * time.Millisecond)
-	before := s.status("VmHWM")
+	before := s.status().VmHWM
 	bodies := map[string]string{
 		"objects": "[" + strings.Repeat("{},", size/3-2) + "{}]", "brackets": strings.Repeat("[", size), "a string": `{"env":"` + strings.Repeat("x", size-12) + `"}`,
 		"names": `{` + strings.Repeat(`"a":{},`, size/7-2) + `"a":{}}`, "numbers": `{"policy":[` + strings.Repeat("1,", size/2-10) + "1]}",
@@ -35,7 +35,7 @@ func httpRequests(p *probe) {
 	for name, body := range bodies {
 		for _, path := range paths {
 			cpu := s.metric("process_cpu_seconds_total")
-			status, err := post(p, s, path, body, "application/json", nil)
+			status, err := call(p, s, http.MethodPost, path, body, "application/json", nil)
 			if err == nil && status < 400 {
 				p.fail("%s of 32 MB to %s: status %d", name, path, status)
 			}
@@ -44,7 +44,7 @@ func httpRequests(p *probe) {
 			}
 		}
 	}
-	grown := (s.status("VmHWM") - before) >> 10
+	grown := int64(s.status().VmHWM-before) >> 20
 	p.figure("%d bodies of 32 MB to %d paths: at most %.2f s of CPU of %.0f (%s), %d MB of %d more", len(bodies), len(paths), worst, maxCPU, what, grown, maxMB)
 	if worst > maxCPU || grown > maxMB {
 		p.fail("a body costs too much")
@@ -52,7 +52,7 @@ func httpRequests(p *probe) {
 	forged := 0
 	for _, path := range paths {
 		for _, h := range []http.Header{{"Origin": {"http://evil.example"}}, {"Host": {"evil.example"}}, {"Sec-Fetch-Site": {"cross-site"}}} {
-			if status, err := post(p, s, path, "{}", "application/json", h); p.failOn(err, path) || status != http.StatusForbidden && status != http.StatusMethodNotAllowed {
+			if status, err := call(p, s, http.MethodPost, path, "{}", "application/json", h); p.failOn(err, path) || status != http.StatusForbidden && status != http.StatusMethodNotAllowed {
 				p.fail("%v to %s: status %d, want 403", h, path, status)
 			}
 			if status, err := call(p, s, http.MethodGet, path, "", "", h); p.failOn(err, path) || status != http.StatusForbidden {
@@ -64,10 +64,6 @@ func httpRequests(p *probe) {
 	p.figure("%d forged cross-origin requests get 403, or 405 where the method is unknown", forged)
 	w.join(p)
 	s.stop(0)
-}
-
-func post(p *probe, s *server, path, body, kind string, h http.Header) (int, error) {
-	return call(p, s, http.MethodPost, path, body, kind, h)
 }
 
 func call(p *probe, s *server, method, path, body, kind string, h http.Header) (int, error) {

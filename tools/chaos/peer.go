@@ -107,12 +107,17 @@ func parse(data []byte) (*reply, error) {
 	return r, nil
 }
 
-// ask sends a request and returns its reply.
-func (p *peer) ask(m message) (*reply, error) {
+// exchange sends a request and returns the next reply, whatever its id.
+func (p *peer) exchange(m message) (*reply, error) {
 	if err := p.send(m); err != nil {
 		return nil, err
 	}
-	r, err := p.receive()
+	return p.receive()
+}
+
+// ask sends a request and returns its reply.
+func (p *peer) ask(m message) (*reply, error) {
+	r, err := p.exchange(m)
 	if err == nil && r.ID != p.id {
 		err = fmt.Errorf("%v is answered with the id %d, want %d", m["t"], r.ID, p.id)
 	}
@@ -126,4 +131,13 @@ func (p *peer) granted(m message) (*reply, error) {
 		err = fmt.Errorf("%v: %s %s", m["t"], r.Reason, r.Msg)
 	}
 	return r, err
+}
+
+// begin makes the environment of the witness, with the id 1, and resets it.
+func (p *peer) begin() error {
+	if _, err := p.granted(message{"t": "make", "env": witnessEnv}); err != nil {
+		return err
+	}
+	_, err := p.granted(message{"t": "reset", "eid": 1})
+	return err
 }

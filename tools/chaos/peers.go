@@ -31,7 +31,7 @@ func peers(p *probe) {
 	const each = 50
 	s := p.serve("ulimit -n $(ulimit -H -n)", "--unix", filepath.Join(p.dir, "s"), "--lease", "1s", "--max-pending", "1000")
 	w := p.watch(s.ws)
-	before := s.status("VmRSS")
+	before := s.status().VmRSS
 	bulk := append(binary.LittleEndian.AppendUint32(nil, 12+64<<10), "\x83\xa1t\xa4ping\xa2id\x07"...) // its id is never valid
 	bulk = append(bulk, make([]byte, 64<<10)...)
 	var all sync.WaitGroup
@@ -65,7 +65,7 @@ func peers(p *probe) {
 	for name, took := range ended {
 		p.figure("a peer that %s is cut off after %.1f s", name, took.Seconds())
 	}
-	grown := (s.status("VmRSS") - before) >> 10
+	grown := int64(s.status().VmRSS-before) >> 20
 	p.figure("%d of each at a time; VmRSS grows by %d MB", each, grown)
 	if grown > 200 {
 		p.fail("memory grows by %d MB", grown)
@@ -124,14 +124,11 @@ func (p *probe) wrongRequests(s *server) {
 	c, err := open(s.unix)
 	p.must(err, "open")
 	defer c.conn.Close()
-	for _, m := range []message{{"t": "make", "env": witnessEnv}, {"t": "reset", "eid": 1}} {
-		_, err := c.granted(m)
-		p.failOn(err, "session")
-	}
+	p.failOn(c.begin(), "session")
 	ids, refused := []uint64{0, 1, c.id, 2}, 0
 	for _, id := range ids {
 		c.id = id - 1
-		if r, err := c.askWrongly(message{"t": "step", "eid": 1, "a": []int{0}}); p.failOn(err, "wrong id") || r.Reason != string(wire.BadID) {
+		if r, err := c.exchange(message{"t": "step", "eid": 1, "a": []int{0}}); p.failOn(err, "wrong id") || r.Reason != string(wire.BadID) {
 			p.fail("the id %d is answered with %+v", id, r)
 		} else {
 			refused++
@@ -154,12 +151,4 @@ func (p *probe) wrongRequests(s *server) {
 		p.fail("another client's session is given away")
 	}
 	p.figure("%d requests with wrong ids, names and values are refused, and the session goes on", refused+1)
-}
-
-// askWrongly is ask for a request whose reply has the id 0.
-func (p *peer) askWrongly(m message) (*reply, error) {
-	if err := p.send(m); err != nil {
-		return nil, err
-	}
-	return p.receive()
 }

@@ -72,7 +72,7 @@ func (p *probe) lose(j job, loss powerfs.Loss, most int) bool {
 		p.skipped = "needs root and /dev/fuse: " + err.Error()
 		return false
 	}
-	_, err = p.run(nil, j.begin(at)...)
+	err = p.run(nil, j.begin(at)...)
 	var want []byte
 	if err == nil {
 		want, err = j.result(at)
@@ -99,9 +99,10 @@ func (p *probe) lose(j job, loss powerfs.Loss, most int) bool {
 			}
 			args = j.begin(at)
 		}
-		killed, err := p.run(f.Failed(), args...)
-		if ended(f.Failed()) { // the program may have ended first, with an error
-			killed, err = true, nil
+		err = p.run(f.Failed(), args...)
+		killed := ended(f.Failed())
+		if killed { // the program may have ended first, with an error
+			err = nil
 		}
 		var got []byte
 		if !killed && err == nil {

@@ -7,10 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -18,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // patience limits every wait for a program, on a machine with other work.
@@ -107,14 +107,7 @@ func (s *server) ended(ok bool, how string) {
 }
 
 // alive reports whether the process runs.
-func (s *server) alive() bool {
-	select {
-	case <-s.done:
-		return false
-	default:
-		return true
-	}
-}
+func (s *server) alive() bool { return !ended(s.done) }
 
 // kill kills the server by SIGKILL. If it has already ended, it has crashed.
 func (s *server) kill() {
@@ -189,17 +182,10 @@ func (s *server) metric(name string) float64 {
 	return -1
 }
 
-// status returns a value of /proc/PID/status in kB, such as VmRSS.
-func (s *server) status(name string) int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if err != nil {
-		return -1
+// status returns what the kernel reports about the process, such as VmRSS; it is zero if the process has ended.
+func (s *server) status() (status procfs.ProcStatus) {
+	if process, err := procfs.NewProc(s.cmd.Process.Pid); err == nil {
+		status, _ = process.NewStatus()
 	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, name+":"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return n
-		}
-	}
-	return -1
+	return status
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/kubernasium/kubernasium/envs"
 	"github.com/kubernasium/kubernasium/envs/envstest"
@@ -128,17 +128,24 @@ func (p *probe) stopsOf(spec *envs.Spec, deadline, disconnect, term *slowest) {
 	term.add(took, spec.ID)
 }
 
-// made makes and resets one environment. eid is 0 if an episode with these options does not begin within
-// seconds.
-func made(s *server, id string, opts map[string]any) (c *peer, eid uint64, err error) {
-	if c, err = open(s.unix); err != nil {
-		return nil, 0, err
+// makes makes one environment, in a session of its own.
+func makes(s *server, id string, opts map[string]any) (*peer, *reply, error) {
+	c, err := open(s.unix)
+	if err != nil {
+		return nil, nil, err
 	}
 	m := message{"t": "make", "env": id}
 	if len(opts) > 0 {
 		m["options"] = maps.Clone(opts)
 	}
 	r, err := c.granted(m)
+	return c, r, err
+}
+
+// made makes and resets one environment. eid is 0 if an episode with these options does not begin within
+// seconds.
+func made(s *server, id string, opts map[string]any) (c *peer, eid uint64, err error) {
+	c, r, err := makes(s, id, opts)
 	if err != nil {
 		return c, 0, err
 	}
@@ -151,15 +158,10 @@ func made(s *server, id string, opts map[string]any) (c *peer, eid uint64, err e
 
 // ends ends the work of a baseline by a deadline, and then by the end of the connection.
 func ends(s *server, id, name string, opts map[string]any, deadline, disconnect *slowest) error {
-	c, err := open(s.unix)
-	if err != nil {
+	c, r, err := makes(s, id, opts)
+	if c == nil {
 		return err
 	}
-	m := message{"t": "make", "env": id}
-	if len(opts) > 0 {
-		m["options"] = maps.Clone(opts)
-	}
-	r, err := c.granted(m)
 	if err != nil {
 		return errors.Join(err, c.conn.Close())
 	}
@@ -200,9 +202,7 @@ func ends(s *server, id, name string, opts map[string]any, deadline, disconnect 
 	if err := c.conn.Close(); err != nil {
 		return err
 	}
-	for s.metric("kubernasium_envs") != 0 && time.Since(begin) < patience {
-		time.Sleep(5 * time.Millisecond)
-	}
+	within(patience, func() bool { return s.metric("kubernasium_envs") == 0 })
 	disconnect.add(time.Since(begin), id+" "+name)
 	return nil
 }
@@ -237,9 +237,12 @@ func (p *probe) second() {
 
 // runs reports whether a process exists and is not a zombie.
 func runs(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, state, ok := strings.Cut(string(text), ") ")
-	return err == nil && ok && !strings.HasPrefix(state, "Z")
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return false
+	}
+	stat, err := process.Stat()
+	return err == nil && stat.State != "Z"
 }
 
 // orphan kills programs that have started a server, one in Go and one in Python, while the server is busy.
@@ -279,9 +282,7 @@ time.sleep(1000)`
 		begin := time.Now()
 		_ = cmd.Process.Kill() // it sleeps
 		_ = cmd.Wait()
-		for runs(pid) && time.Since(begin) < patience {
-			time.Sleep(5 * time.Millisecond)
-		}
+		within(patience, func() bool { return !runs(pid) })
 		took := time.Since(begin)
 		p.figure("the server of a %s program ends %.0f ms after kill -9 of its parent, in the middle of a rollout", name, ms(took))
 		if took > afterParent {

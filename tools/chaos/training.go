@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -11,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kubernasium/kubernasium/kwok/freeport"
@@ -30,12 +31,15 @@ func trainArgs(folder string, steps int, more ...string) []string {
 func trainFolder(folder string) string { return filepath.Join(folder, "ppo", "k8s-GangWindow-v0_1") }
 
 // execute runs the trainer to its end.
-func (p *probe) execute(args ...string) error {
-	cmd := exec.CommandContext(p.ctx, p.trainer, args...)
+func (p *probe) execute(args ...string) error { return p.executeUntil(p.ctx, args...) }
+
+// executeUntil is execute that kills the trainer at the end of ctx.
+func (p *probe) executeUntil(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, p.trainer, args...)
 	var log tail
 	cmd.Stderr = &log
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("trainer %s: %w: %s", args[0], err, log.String())
+		return fmt.Errorf("trainer %s: %w: %s", args[0], cmp.Or(context.Cause(ctx), err), log.String())
 	}
 	return nil
 }
@@ -121,37 +125,28 @@ func trainerKilled(p *probe) {
 	folder, rng := filepath.Join(p.dir, "killed"), rand.New(rand.NewPCG(3, 4))
 	args, killed, none := trainArgs(folder, steps), 0, 0
 	for {
-		cmd := exec.Command(p.trainer, args...)
-		var log tail
-		cmd.Stderr = &log
-		p.must(cmd.Start(), "trainer")
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
 		after := time.Duration(1 << 62)
 		if killed < kills { // a start takes about a tenth of a second, and all runs together half of the training
 			after = 100*time.Millisecond + time.Duration(rng.Int64N(int64(whole)/int64(2*kills)+1))
 		}
-		select {
-		case err := <-ended:
-			p.failOn(err, "the training: "+log.String())
-		case <-time.After(after):
-			_ = cmd.Process.Signal(syscall.SIGKILL) // it may just have ended
-			<-ended
-			killed++
-			if saved, err := filepath.Glob(filepath.Join(trainFolder(folder), "rl_model_*.safetensors")); err != nil || len(saved) == 0 {
-				none++
-				_ = os.RemoveAll(folder) // it has no checkpoint, and starts again
-				args = trainArgs(folder, steps)
-				continue
-			}
-			args = []string{"train", "--resume", trainFolder(folder), "--json"}
-			continue
-		case <-p.ctx.Done():
-			_ = cmd.Process.Kill()
-			<-ended
+		ctx, cancel := context.WithTimeout(p.ctx, after)
+		err := p.executeUntil(ctx, args...)
+		over := ctx.Err() != nil // the trainer may just have ended by itself
+		cancel()
+		if p.ctx.Err() != nil {
 			return
 		}
-		break
+		if !over {
+			p.failOn(err, "the training")
+			break
+		}
+		killed++
+		args = []string{"train", "--resume", trainFolder(folder), "--json"}
+		if saved, err := filepath.Glob(filepath.Join(trainFolder(folder), "rl_model_*.safetensors")); err != nil || len(saved) == 0 {
+			none++
+			_ = os.RemoveAll(folder) // it has no checkpoint, and starts again
+			args = trainArgs(folder, steps)
+		}
 	}
 	if killed < kills {
 		p.fail("only %d kills", killed)
