@@ -97,8 +97,7 @@ func podsOf(s *cluster.State, node int) []PodInfo {
 			GPUs: float64(p.GPUs) * float64(p.MilliGPU) / float64(cluster.MaxMilliGPU), Started: p.Started.Seconds(),
 		}
 		if p.Phase != cluster.Running {
-			ended := p.Ended.Seconds()
-			info.Ended = &ended
+			info.Ended = new(p.Ended.Seconds())
 		}
 		pods = append(pods, info)
 	}

@@ -171,8 +171,7 @@ func (c *Cluster) bind(i int32) {
 }
 
 func (c *Cluster) evict(i int32) {
-	options := noGracePeriod()
-	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: c.podNames[i], Namespace: c.namespace}, DeleteOptions: &options}
+	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: c.podNames[i], Namespace: c.namespace}, DeleteOptions: new(noGracePeriod())}
 	c.add("evict", i, c.podKey(i), func(ctx context.Context) (string, error) {
 		return "", c.client.CoreV1().Pods(c.namespace).EvictV1(ctx, e)
 	})

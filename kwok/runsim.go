@@ -198,8 +198,7 @@ func clean(ctx context.Context, client kubernetes.Interface, namespace string, a
 }
 
 func background() metav1.DeleteOptions {
-	policy := metav1.DeletePropagationBackground
-	return metav1.DeleteOptions{PropagationPolicy: &policy}
+	return metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 }
 
 // until polls met until it returns true or an error. After patience it returns an error that names what met

@@ -108,8 +108,7 @@ func NewVec(t *testing.T, spec *envs.Spec, n int) (*envs.Vec, *envs.Batch) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { v.Close() })
-	seed := uint64(1)
-	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: new(uint64(1))})
 	if err != nil {
 		t.Fatal(err)
 	}

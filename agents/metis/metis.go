@@ -23,6 +23,7 @@
 package metis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,8 +177,7 @@ func (l *Learner) Run(ctx context.Context, v *envs.Vec, episodes int, budget tim
 // play plays one episode in each environment.
 func (l *Learner) play(ctx context.Context, v *envs.Vec, better func(env int, ret float64)) ([]*episode, error) {
 	n := v.NumEnvs()
-	seed := l.actor.Seed + uint64(l.played)
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: new(l.actor.Seed + uint64(l.played))})
 	if err != nil {
 		return nil, err
 	}
@@ -285,10 +285,7 @@ func (l *Learner) learn(some []*episode) error {
 	for _, e := range some {
 		square += (e.ret - mean) * (e.ret - mean) * float64(len(e.action))
 	}
-	deviation := math.Sqrt(square / float64(steps)) // [2]
-	if deviation == 0 {
-		deviation = 1
-	}
+	deviation := cmp.Or(math.Sqrt(square/float64(steps)), 1) // [2]
 	l.gradient.Clear()
 	for _, e := range some {
 		if err := l.add(e, (e.ret-mean)/deviation, 1/float64(steps)); err != nil {

@@ -58,14 +58,11 @@ func newMoments(of []int) *moments {
 		size = slices.Max(of) + 1
 	}
 	f := func() []float64 { return make([]float64, size) }
-	m := &moments{of: of, members: make([]int, size), mean: f(), variance: f(), count: 1e-4, batchMean: f(), batchVar: f()}
+	m := &moments{of: of, members: make([]int, size), mean: f(), variance: slices.Repeat([]float64{1}, size), count: 1e-4, batchMean: f(), batchVar: f()}
 	for _, g := range of {
 		if g >= 0 {
 			m.members[g]++
 		}
-	}
-	for i := range m.variance {
-		m.variance[i] = 1
 	}
 	return m
 }

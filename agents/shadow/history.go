@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -109,11 +110,7 @@ func isPlacedBy(t *clustertrace.Template, schedulers []string) bool {
 	if kind, _, _ := strings.Cut(t.Owner, "/"); kind == "DaemonSet" || kind == "Node" {
 		return false
 	}
-	name := t.Scheduler
-	if name == "" {
-		name = "default-scheduler"
-	}
-	return len(schedulers) == 0 || slices.Contains(schedulers, name)
+	return len(schedulers) == 0 || slices.Contains(schedulers, cmp.Or(t.Scheduler, "default-scheduler"))
 }
 
 // readGPUs prepares the measure of fragmentation, if a node has a GPU. Its typical pods come from the whole recording;

@@ -336,10 +336,7 @@ func (r *run) estimates() []estimates {
 			add(r.poll.voters[k-1].agreed, 100)
 		}
 	}
-	intervals := make([]interval, len(ratios))
-	for i := range intervals {
-		intervals[i] = interval{math.NaN(), math.NaN()}
-	}
+	intervals := slices.Repeat([]interval{{math.NaN(), math.NaN()}}, len(ratios))
 	if r.blocks >= minBlocks {
 		intervals = bootstrap(ratios, r.blocks)
 	}

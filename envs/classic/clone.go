@@ -13,8 +13,7 @@ import (
 
 // Clone implements [envs.Cloner].
 func (p *CartPole) Clone(*rand.Rand) envs.Task {
-	c := *p
-	return &c
+	return new(*p)
 }
 
 // AppendEpisode implements [envs.Resumer]: the state is all there is.

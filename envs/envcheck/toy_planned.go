@@ -41,8 +41,7 @@ func (p *Planned) Observe(_ *cluster.State, obs []float32, mask []bool) {
 
 // Clone implements [envs.Cloner].
 func (p *Planned) Clone(*rand.Rand) envs.Task {
-	c := *p
-	return &c
+	return new(*p)
 }
 
 // TakePlan implements [envs.Planner].

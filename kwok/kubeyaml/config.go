@@ -227,8 +227,7 @@ func parseProfile(p *configv1.KubeSchedulerProfile, old bool) (scheduler, error)
 		defaults = v1beta1Plugins
 	}
 	for _, d := range defaults {
-		weight := int32(d.Weight)
-		if err := s.enable(d.Name, allPoints, &weight); err != nil {
+		if err := s.enable(d.Name, allPoints, new(int32(d.Weight))); err != nil {
 			return scheduler{}, err
 		}
 	}

@@ -390,10 +390,7 @@ func (m *Mirror) Ask(q Question, choose func(s *cluster.State, d envs.Decision) 
 // cordonAllBut cordons the nodes that are not open and, for a pod with GPUs, those whose devices are
 // overcommitted. leave uncordons them.
 func (m *Mirror) cordonAllBut(open []string, gpus bool) (leave func(), err error) {
-	shut := make([]bool, len(m.nodes))
-	for i := range shut {
-		shut[i] = true
-	}
+	shut := slices.Repeat([]bool{true}, len(m.nodes))
 	for _, name := range open {
 		if i, ok := m.set.index[name]; ok {
 			shut[i] = gpus && m.nodes[i].over

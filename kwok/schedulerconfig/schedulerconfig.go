@@ -77,7 +77,6 @@ type Config struct {
 
 // YAML returns the KubeSchedulerConfiguration.
 func (c *Config) YAML() ([]byte, error) {
-	all := int32(100)
 	alone := configv1.PluginSet{Disabled: []configv1.Plugin{{Name: "*"}}, Enabled: []configv1.Plugin{{Name: Plugin}}}
 	k := configv1.KubeSchedulerConfiguration{
 		TypeMeta:         metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "KubeSchedulerConfiguration"},
@@ -92,8 +91,7 @@ func (c *Config) YAML() ([]byte, error) {
 		k.LeaderElection.RetryPeriod.Duration = c.Lease.Duration * 2 / 15
 	}
 	if c.Default {
-		name := "default-scheduler"
-		k.Profiles = append(k.Profiles, configv1.KubeSchedulerProfile{SchedulerName: &name})
+		k.Profiles = append(k.Profiles, configv1.KubeSchedulerProfile{SchedulerName: new("default-scheduler")})
 	}
 	for i := range c.Profiles {
 		p := &c.Profiles[i]
@@ -103,7 +101,7 @@ func (c *Config) YAML() ([]byte, error) {
 		}
 		k.Profiles = append(k.Profiles, configv1.KubeSchedulerProfile{
 			SchedulerName:            &p.Name,
-			PercentageOfNodesToScore: &all, // the policy sees every feasible node
+			PercentageOfNodesToScore: new(int32(100)), // the policy sees every feasible node
 			Plugins: &configv1.Plugins{
 				MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: Plugin}}},
 				// The plugin calls kube-scheduler's own score plugins only where they matter.

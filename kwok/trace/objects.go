@@ -72,11 +72,10 @@ func isHugePages(name string) bool { return strings.HasPrefix(name, corev1.Resou
 // podObject returns a pending pod for a scheduler. A pod that Replay binds has no scheduling gates, with which the API
 // server would not let it be bound.
 func podObject(name string, t *clustertrace.Template, scheduler string) (*corev1.Pod, error) {
-	grace := int64(0)
 	o := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: t.Namespace, Labels: maps.Clone(t.Labels), Annotations: map[string]string{}},
 		Spec: corev1.PodSpec{
-			SchedulerName: scheduler, RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
+			SchedulerName: scheduler, RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(0)),
 			NodeSelector: maps.Clone(t.NodeSelector), PriorityClassName: classOf(t), Containers: containers(t),
 		},
 	}
@@ -225,8 +224,7 @@ func classOf(t *clustertrace.Template) string {
 func classObject(c *clustertrace.PriorityClass) *schedulingv1.PriorityClass {
 	o := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Value: c.Value, GlobalDefault: c.GlobalDefault}
 	if c.PreemptionPolicy != "" {
-		policy := corev1.PreemptionPolicy(c.PreemptionPolicy)
-		o.PreemptionPolicy = &policy
+		o.PreemptionPolicy = new(corev1.PreemptionPolicy(c.PreemptionPolicy))
 	}
 	return o
 }

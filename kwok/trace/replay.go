@@ -241,8 +241,7 @@ func (p *player) create(ctx context.Context, e *clustertrace.Event) error {
 
 // remove deletes a pod at once.
 func (p *player) remove(ctx context.Context, key podKey) error {
-	now := int64(0)
-	return p.client.CoreV1().Pods(key.namespace).Delete(ctx, key.name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	return p.client.CoreV1().Pods(key.namespace).Delete(ctx, key.name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 }
 
 func (p *player) bind(ctx context.Context, e *clustertrace.Event) error {
@@ -297,13 +296,12 @@ func (p *player) delete(ctx context.Context, e *clustertrace.Event) error {
 // sweep deletes finished pods.
 func (p *player) sweep(ctx context.Context) error {
 	p.swept = time.Now()
-	now := int64(0)
 	for _, key := range slices.Sorted(maps.Keys(p.made)) {
 		name, ok := strings.CutPrefix(key, "namespace/")
 		if !ok {
 			continue
 		}
-		if err := p.client.CoreV1().Pods(name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now},
+		if err := p.client.CoreV1().Pods(name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))},
 			metav1.ListOptions{FieldSelector: "status.phase=" + string(corev1.PodSucceeded)}); err != nil {
 			return err
 		}

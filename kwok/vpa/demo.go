@@ -148,13 +148,12 @@ func (d *demo) create(ctx context.Context) error {
 	}, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("vpa: create deployment: %w", err)
 	}
-	one := int32(1)
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&Autoscaler{
 		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "VerticalPodAutoscaler"},
 		ObjectMeta: metav1.ObjectMeta{Name: d.Deployment, Namespace: d.Namespace},
 		Spec: AutoscalerSpec{
 			TargetRef:    &autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Deployment},
-			UpdatePolicy: &UpdatePolicy{UpdateMode: &d.Mode, MinReplicas: &one},
+			UpdatePolicy: &UpdatePolicy{UpdateMode: &d.Mode, MinReplicas: new(int32(1))},
 			Recommenders: []Selector{{Name: d.r.config.Name}},
 		},
 	})

@@ -102,8 +102,7 @@ func (n *Network) newLayer(c *cursor, kind string, needsGradient bool) module {
 	case models.GCN:
 		return newGCN(c, n.graphs, needsGradient)
 	}
-	l := newDense(c, needsGradient)
-	return &l
+	return new(newDense(c, needsGradient))
 }
 
 // newSource returns the first module of tower i.

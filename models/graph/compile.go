@@ -3,10 +3,12 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"slices"
 
-	"github.com/kubernasium/kubernasium/models"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/kubernasium/kubernasium/models"
 )
 
 // A batch holds the graphs and buffers for one number of rows and steps. The graphs' input and
@@ -193,11 +195,7 @@ func (b *builder) constant(value float32, rows, cols int) *G.Node {
 	if node := b.named[name]; node != nil {
 		return node
 	}
-	data := make([]float32, rows*cols)
-	for i := range data {
-		data[i] = value
-	}
-	return b.input(name, data, rows, cols)
+	return b.input(name, slices.Repeat([]float32{value}, rows*cols), rows, cols)
 }
 
 func (b *builder) param(name string) *G.Node {

@@ -243,8 +243,7 @@ func (v *vector) reset(ctx context.Context, options map[string]any, mask []bool,
 			on[i] = true
 		default:
 			if drawn == nil {
-				x := entropy()
-				drawn = &x
+				drawn = new(entropy())
 			}
 			seed[i], fresh[i] = *drawn+uint64(i), true
 		}

@@ -103,8 +103,7 @@ func run(algo, id, config, kwargs string, nEnvs, steps, batch int, seconds float
 		v.Share(t) // as the trainer does
 		t.Stay()
 	}
-	seed := uint64(1)
-	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: &seed})
+	b, err := v.Reset(context.Background(), envs.VecResetOptions{Seed: new(uint64(1))})
 	if err != nil {
 		return report{}, err
 	}

@@ -253,8 +253,7 @@ func render(ctx context.Context, out pages, p *page, v *envs.Vec, s *envs.Spec) 
 	if err != nil {
 		return err
 	}
-	seed := uint64(1)
-	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+	b, err := v.Reset(ctx, envs.VecResetOptions{Seed: new(uint64(1))})
 	_, act := v.Spaces()
 	action := make([]float32, act.Size())
 	steps := 0

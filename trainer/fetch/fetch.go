@@ -3,6 +3,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -83,10 +84,7 @@ func NewClient() *http.Client {
 // resumes, if the server supports that and the file is the same: by its digest, or by the server's ETag or
 // modification time.
 func (f *Fetcher) File(ctx context.Context, url, path string, want Want) (*Got, error) {
-	attempts := f.Attempts
-	if attempts == 0 {
-		attempts = 5
-	}
+	attempts := cmp.Or(f.Attempts, 5)
 	var err error
 	wait := time.Second
 	for i := range attempts {
@@ -197,10 +195,7 @@ func (f *Fetcher) attempt(ctx context.Context, url, path string, want Want) (*Go
 func (f *Fetcher) receive(ctx context.Context, url, path string, part *os.File, h hash.Hash, validator string, want Want, got *Got) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stall := f.Stall
-	if stall == 0 {
-		stall = time.Minute
-	}
+	stall := cmp.Or(f.Stall, time.Minute)
 	idle := time.AfterFunc(stall, cancel)
 	defer idle.Stop()
 	resp, err := f.request(ctx, url, got.Resumed, validator)

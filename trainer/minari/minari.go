@@ -11,6 +11,7 @@
 package minari
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,9 +114,7 @@ func readMetadata(folder string) (metadata, error) {
 	if err := json.Unmarshal(finite(text), &m); err != nil {
 		return m, fmt.Errorf("%s: %w", path, err)
 	}
-	if m.Format == "" {
-		m.Format = "hdf5" // of Minari before 0.5
-	}
+	m.Format = cmp.Or(m.Format, "hdf5") // of Minari before 0.5
 	if m.Format != format {
 		return m, fmt.Errorf("%s has the data_format %q, want %q: record with minari.DataCollector(env, data_format=%q), or convert as docs/training.md shows", path, m.Format, format, format)
 	}

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,9 +115,7 @@ func EnvOf(id string, paths []string) (string, map[string]any, error) {
 		if trained, err = (&Model{Path: paths[0], Meta: f.Meta}).EnvKwargs(); err != nil {
 			return "", nil, err
 		}
-		if id == "" {
-			id = f.Meta.Env
-		}
+		id = cmp.Or(id, f.Meta.Env)
 		trained = optionsFor(id, f.Meta.Env, trained)
 	}
 	if id == "" {

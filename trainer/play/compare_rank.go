@@ -120,8 +120,7 @@ func (res *Comparison) rank() {
 		if best == nil || row == best {
 			continue
 		}
-		d := tracking.PairedDifference(row.Values, best.Values)
-		row.Difference = &d
+		row.Difference = new(tracking.PairedDifference(row.Values, best.Values))
 		if row.learned() {
 			row.Claim = res.claim(func(baseline []float64) tracking.Test { return tracking.PairedTest(row.Values, baseline) })
 			claims = append(claims, row.Claim)
@@ -167,8 +166,7 @@ func (res *Comparison) rankTrainings(best *Row) {
 			return tracking.TwoWayTest(minus(x, baseline))
 		}
 		if best.Values != nil {
-			d := test(best.Values).Estimate
-			t.Difference, t.Claim = &d, res.claim(test)
+			t.Difference, t.Claim = new(test(best.Values).Estimate), res.claim(test)
 			claims = append(claims, t.Claim) // also of a training with one seed, which counts for the correction
 		}
 		if len(x) > 1 {

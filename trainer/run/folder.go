@@ -275,8 +275,7 @@ func (r *Run) restore(ctx context.Context) (*envs.Batch, error) {
 	}
 	v, ok := r.v.(*envs.Vec)
 	if !ok {
-		seed := r.Seed + uint64(r.First) // other episodes than before
-		return r.v.Reset(ctx, envs.VecResetOptions{Seed: &seed})
+		return r.v.Reset(ctx, envs.VecResetOptions{Seed: new(r.Seed + uint64(r.First))}) // other episodes than before
 	}
 	snapshot, err := tensor[uint8](f, envsTensor)
 	if err != nil {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,12 +122,8 @@ func TrainSeeds(ctx context.Context, spec *envs.Spec, c Config, seeds []uint64, 
 	if jobs < 0 {
 		return nil, fmt.Errorf("--n-jobs %d, want at least 1", jobs)
 	}
-	if jobs == 0 {
-		jobs = runtime.GOMAXPROCS(0)
-	}
-	if c.NThreads == 0 {
-		c.NThreads = max(1, runtime.GOMAXPROCS(0)/min(jobs, len(seeds)))
-	}
+	jobs = cmp.Or(jobs, runtime.GOMAXPROCS(0))
+	c.NThreads = cmp.Or(c.NThreads, max(1, runtime.GOMAXPROCS(0)/min(jobs, len(seeds))))
 	if c.Shared.File != "" {
 		return c.trainShared(ctx, spec, seeds, jobs, out)
 	}

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -95,12 +96,7 @@ type builder struct {
 	t Training
 }
 
-func (b builder) claim() string {
-	if b.Volume.Claim != "" {
-		return b.Volume.Claim
-	}
-	return b.Name + "-logs"
-}
+func (b builder) claim() string { return cmp.Or(b.Volume.Claim, b.Name+"-logs") }
 func (b builder) files() string { return b.Name + "-conf" }
 func (b builder) token() string { return b.Name + "-token" }
 

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -131,22 +132,13 @@ func (w *Workload) setDefaults(t Training) {
 		name := notInNames.ReplaceAllString(strings.ToLower(t.Algo+"-"+t.Env), "-")
 		w.Name = strings.Trim(name[:min(len(name), maxName)], "-")
 	}
-	if w.Image == "" {
-		w.Image = "kubernasium/trainer:" + t.Version
-	}
-	w.Servers = def(w.Servers, 1)
-	w.BackoffLimit = def(w.BackoffLimit, 3)
-	w.TerminationGracePeriodSeconds = def(w.TerminationGracePeriodSeconds, 120)
+	w.Image = cmp.Or(w.Image, "kubernasium/trainer:"+t.Version)
+	w.Servers = cmp.Or(w.Servers, new(int32(1)))
+	w.BackoffLimit = cmp.Or(w.BackoffLimit, new(int32(3)))
+	w.TerminationGracePeriodSeconds = cmp.Or(w.TerminationGracePeriodSeconds, new(int64(120)))
 	if w.Volume.Claim == "" {
-		w.Volume.Size = def(w.Volume.Size, resource.MustParse("5Gi"))
+		w.Volume.Size = cmp.Or(w.Volume.Size, new(resource.MustParse("5Gi")))
 	}
-}
-
-func def[T any](p *T, v T) *T {
-	if p == nil {
-		return &v
-	}
-	return p
 }
 
 func (w *Workload) check() error {

@@ -93,13 +93,7 @@ type twoWay struct {
 
 func newTwoWay(x [][]float64) *twoWay {
 	m, e := len(x), len(x[0])
-	b := &twoWay{x, make([]float64, m), make([]float64, e), make([]float64, m), make([]float64, e)}
-	for _, counts := range [][]float64{b.models, b.episodes} {
-		for i := range counts {
-			counts[i] = 1
-		}
-	}
-	return b
+	return &twoWay{x, slices.Repeat([]float64{1}, m), slices.Repeat([]float64{1}, e), make([]float64, m), make([]float64, e)}
 }
 
 // estimate returns the mean of the resample and the variance of that mean: the variance of the models' means

@@ -1,6 +1,7 @@
 package tracking
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -53,8 +54,7 @@ func Timeline(path, title, xLabel string, x []float64, panels []Panel, events []
 		}
 		into := &legend
 		if i > 0 {
-			other := plot.NewLegend()
-			into = &other
+			into = new(plot.NewLegend())
 		}
 		addPanel(p, into, x, panel, events)
 		plots[i] = []*plot.Plot{p}
@@ -98,9 +98,7 @@ func addPanel(p *plot.Plot, legend *plot.Legend, x []float64, panel Panel, event
 	for i, l := range panel.Lines {
 		legend.Add(shorten(l.Name), styles[i])
 	}
-	if most == 0 {
-		most = 1
-	}
+	most = cmp.Or(most, 1)
 	p.X.Min, p.X.Max = x[0], max(x[len(x)-1], math.Nextafter(x[0], math.Inf(1)))
 	p.Y.Min, p.Y.Max = 0, most*(1.05+0.05*float64(len(events)))
 	for i, e := range events {

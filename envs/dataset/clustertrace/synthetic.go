@@ -198,8 +198,7 @@ func (g *generator) addNodes() {
 			n.gpu[d] = 1000
 		}
 		g.nodes = append(g.nodes, n)
-		info := n.Node
-		g.write(Event{Kind: AddNode, Info: &info})
+		g.write(Event{Kind: AddNode, Info: new(n.Node)})
 	}
 }
 
@@ -334,8 +333,7 @@ func (g *generator) drawCordons() {
 					return
 				}
 				n.Unschedulable = cordoned
-				info := n.Node
-				g.write(Event{Kind: UpdateNode, Node: int32(i), Info: &info})
+				g.write(Event{Kind: UpdateNode, Node: int32(i), Info: new(n.Node)})
 			}
 		}
 		g.plan(at, set(true))

@@ -134,8 +134,7 @@ func (c Case) run(instances map[string]*planner.Instance, published map[Case]flo
 	c = c.normal()
 	r := Result{Case: c, Duration: run.Duration, Checkpoints: run.Checkpoints, Total: run.Total}
 	if total, ok := published[c]; ok {
-		relative := math.Abs(run.Total-total) / total
-		r.Published, r.RelativeError = &total, &relative
+		r.Published, r.RelativeError = &total, new(math.Abs(run.Total-total)/total)
 	}
 	return r, nil
 }

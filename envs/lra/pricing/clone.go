@@ -13,8 +13,7 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	c := *t
 	c.ep = t.ep.Clone()
 	if t.worth != nil {
-		worth := *t.worth
-		c.worth = &worth
+		c.worth = new(*t.worth)
 	}
 	c.placed = nil
 	return &c

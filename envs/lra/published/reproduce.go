@@ -64,8 +64,7 @@ func Reproduce(ctx context.Context, t *lra.Table, nodes int, batch lra.Counts, s
 	if err != nil {
 		return nil, err
 	}
-	v := p.Average(x)
-	r.MetisDemoPlusSub = &v
+	r.MetisDemoPlusSub = new(p.Average(x))
 	return r, nil
 }
 

@@ -29,8 +29,7 @@ func Predict(profile []Measurement, truth *lra.Table) (*lra.Table, *Prediction, 
 		}
 	}
 	if truth != nil {
-		e := Compare(table, truth, func(s lra.State) bool { return !r.Measured[s] })
-		p.HeldOut = &e
+		p.HeldOut = new(Compare(table, truth, func(s lra.State) bool { return !r.Measured[s] }))
 	}
 	return table, p, nil
 }

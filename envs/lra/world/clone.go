@@ -12,8 +12,7 @@ func (e *Episode) Clone() *Episode {
 	c.x, c.forbid, c.queue = slices.Clone(e.x), slices.Clone(e.forbid), slices.Clone(e.queue)
 	c.rows, c.mask = slices.Clone(e.rows), slices.Clone(e.mask)
 	if e.running != nil {
-		running := slices.Clone(*e.running)
-		c.running = &running
+		c.running = new(slices.Clone(*e.running))
 	}
 	c.ops = nil
 	return c

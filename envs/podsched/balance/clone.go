@@ -14,8 +14,7 @@ func (t *Task) Clone(*rand.Rand) envs.Task {
 	t.copyInto(c)
 	c.in = t.in.Clone()
 	if t.spec != nil {
-		spec := *t.spec
-		c.spec = &spec
+		c.spec = new(*t.spec)
 	}
 	if t.original != nil {
 		c.original.CopyFrom(t.original)

@@ -56,8 +56,7 @@ func (s *scheduler) classify() error {
 		key := fmt.Sprintf("%+v %s", p.Shape, p.Group)
 		c, ok := groups[key]
 		if !ok {
-			n := newClass(p.Shape, int32(len(groups)), &s.cat.Models)
-			c = &n
+			c = new(newClass(p.Shape, int32(len(groups)), &s.cat.Models))
 			groups[key] = c
 			c.ExtraCPU, c.ExtraMemory = p.ExtraMilliCPU, p.ExtraMemoryMiB
 			c.prefers = &preferences{taints: p.Taints, affinity: p.Affinity, images: p.Images}

@@ -168,8 +168,7 @@ func (s *Source) loadReference() error {
 	if s.Catalogue, err = gpushare.NewCatalogue(s.Nodes, w.Arrivals); err != nil {
 		return err
 	}
-	o := NewOutlook(w.Types, s.Catalogue)
-	s.fixed = &Instance{Outlook: &o}
+	s.fixed = &Instance{Outlook: new(NewOutlook(w.Types, s.Catalogue))}
 	for i := range s.Nodes {
 		s.fixed.Nodes = append(s.fixed.Nodes, int32(i))
 	}
@@ -289,15 +288,13 @@ func (s *Source) Draw(ctx context.Context, seed uint64, in *Instance) {
 // outlook returns the outlook of generated pods.
 func (s *Source) outlook(law *list, arrivals []Arrival) *Outlook {
 	if s.config.Declared {
-		o := outlookOf(law.declared(s.Catalogue), s.Catalogue)
-		return &o
+		return new(outlookOf(law.declared(s.Catalogue), s.Catalogue))
 	}
 	pods := make([]gpushare.Pod, len(arrivals))
 	for i, a := range arrivals {
 		pods[i].Shape = s.Catalogue.Classes[a.Class].Shape
 	}
-	o := NewOutlook(pods, s.Catalogue)
-	return &o
+	return new(NewOutlook(pods, s.Catalogue))
 }
 
 // drawNodes draws the nodes, at least one of them with a GPU, and returns their models.

@@ -3,6 +3,7 @@ package core
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -268,11 +269,7 @@ func (c *card) write(out io.Writer) error {
 	t.WriteMarkdown(w)
 	fmt.Fprintf(w, "\nEach is a model of one training, chosen by nothing but that training's own evaluations, whose episodes\nare others than those of the scores:\n\n")
 	for _, m := range c.models {
-		command := m.meta.Metadata[cli.CommandKey]
-		if command == "" {
-			command = "# " + m.meta.Algo + ": not on record"
-		}
-		fmt.Fprintf(w, "    %s\n", command)
+		fmt.Fprintf(w, "    %s\n", cmp.Or(m.meta.Metadata[cli.CommandKey], "# "+m.meta.Algo+": not on record"))
 	}
 	fmt.Fprintf(w, "\n## Data\n\nOptions of the environment: %s in training, %s for the scores;\nits README says which instances they are. Seeds of episodes: in training from the command's on, in\n"+
 		"its evaluations from %d, of the scores from %d.\n", kwargsText(c.models[0].kwargs), kwargsText(res.EnvKwargs), play.EvalSeed, res.Seed)

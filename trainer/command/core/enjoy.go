@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,10 +116,7 @@ func (c *enjoyConfig) onBoard(ctx context.Context, ready func(url string)) error
 	if err := b.readToken(); err != nil {
 		return err
 	}
-	rate := c.fps
-	if rate == 0 {
-		rate = board.MaxRate
-	}
+	rate := cmp.Or(c.fps, board.MaxRate)
 	b.begin = func(ctx context.Context, page *board.Server) (string, error) {
 		id, err := page.Begin(ctx, spec.ID, kwargs, c.Seed, policy, rate)
 		return "#play?episodes=" + id, err

@@ -180,8 +180,7 @@ const recordStream = 0x7265_636f
 
 // play plays the steps.
 func (r *recorder) play(ctx context.Context, res *recordResult) error {
-	first := recordSeed + r.seed
-	b, err := r.v.Reset(ctx, envs.VecResetOptions{Seed: &first})
+	b, err := r.v.Reset(ctx, envs.VecResetOptions{Seed: new(recordSeed + r.seed)})
 	if err != nil {
 		return err
 	}

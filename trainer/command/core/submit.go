@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,9 +105,7 @@ func (s *submission) submit(cmd *cobra.Command, spec *envs.Spec, c *run.Config, 
 		return fmt.Errorf("servers: %d, but n_envs is %d: want at least one environment for each", *s.Servers, n)
 	}
 	if s.Kind == submit.KindLocal || dryRun {
-		if s.Kind == "" {
-			s.Kind = submit.KindJobSet
-		}
+		s.Kind = cmp.Or(s.Kind, submit.KindJobSet)
 		m, err := submit.Build(s.Workload, s.training)
 		if err != nil {
 			return err

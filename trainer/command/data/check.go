@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -43,9 +44,7 @@ is verified.`,
 			if err != nil {
 				return err
 			}
-			if to == "" {
-				to = folder(from)
-			}
+			to = cmp.Or(to, folder(from))
 			var rows []fetched
 			for i := range some {
 				d := &some[i]

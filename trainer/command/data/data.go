@@ -3,6 +3,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -51,13 +52,7 @@ func sets(names []string) ([]catalog.Dataset, error) {
 
 // folder returns the data folder: the given one, or that of the other commands, or ../shared/data.
 func folder(given string) string {
-	if given == "" {
-		given = cli.DataFolder()
-	}
-	if given == "" {
-		given = filepath.Join("..", "shared", "data")
-	}
-	return given
+	return cmp.Or(given, cli.DataFolder(), filepath.Join("..", "shared", "data"))
 }
 
 const folderUsage = "data folder (default: that of " + cli.DataVariable + ", or ../shared/data beside the repository)"

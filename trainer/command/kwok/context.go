@@ -1,6 +1,7 @@
 package kwok
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -65,12 +66,8 @@ func addContext(name, from string) (*kubeContext, error) {
 		entry.LocationOfOrigin = old.LocationOfOrigin
 	}
 	theirs.Clusters[c.name], theirs.AuthInfos[c.name], theirs.Contexts[c.name] = cluster, user, entry
-	if theirs.CurrentContext == "" {
-		theirs.CurrentContext = c.name
-	}
-	if c.file = cluster.LocationOfOrigin; c.file == "" {
-		c.file = access.GetDefaultFilename()
-	}
+	theirs.CurrentContext = cmp.Or(theirs.CurrentContext, c.name)
+	c.file = cmp.Or(cluster.LocationOfOrigin, access.GetDefaultFilename())
 	return c, clientcmd.ModifyConfig(access, *theirs, true)
 }
 

@@ -1,6 +1,7 @@
 package kwok
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -24,9 +25,7 @@ a container has one address for other containers and another for the host:
   docker compose run --rm kubeconfig > kubeconfig`,
 		Example: `  trainer kwok kubeconfig --kubeconfig FILE --server https://127.0.0.1:6443 > kubeconfig`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" {
-				file = os.Getenv(kwok.KubeconfigVariable)
-			}
+			file = cmp.Or(file, os.Getenv(kwok.KubeconfigVariable))
 			if file == "" {
 				return fmt.Errorf("neither --kubeconfig nor %s names a kubeconfig", kwok.KubeconfigVariable)
 			}

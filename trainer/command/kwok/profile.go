@@ -1,6 +1,7 @@
 package kwok
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,9 +127,7 @@ func (o *profileFlags) add(cmd *cobra.Command) {
 
 // run collects the measurements, and writes the profile.
 func (o *profileFlags) run(ctx context.Context, progress io.Writer) (*profile.Result, error) {
-	if o.StateFile == "" {
-		o.StateFile = o.out + ".state.json"
-	}
+	o.StateFile = cmp.Or(o.StateFile, o.out+".state.json")
 	var err error
 	if o.combinations == "" {
 		o.Combinations, err = profile.Combinations(o.most, o.coverage, o.seed)

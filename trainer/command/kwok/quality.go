@@ -149,8 +149,7 @@ func quality(ctx context.Context, c qualityConfig, stderr io.Writer) ([]qualityR
 		if p != nil {
 			r.Policy = p.name
 			if by != bySimulator {
-				equal := reflect.DeepEqual(placed, p.placed)
-				r.Equal = &equal
+				r.Equal = new(reflect.DeepEqual(placed, p.placed))
 			}
 		}
 		rows = append(rows, r)

@@ -1,6 +1,7 @@
 package kwok
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,12 +78,7 @@ func (w *liveCluster) summarize(why *board.PodWhy, head *board.Decision) {
 }
 
 // policyName returns the name of the scheduler's policy among the choices.
-func (w *liveCluster) policyName() string {
-	if w.args.Model != "" {
-		return w.args.Model
-	}
-	return w.args.Baseline
-}
+func (w *liveCluster) policyName() string { return cmp.Or(w.args.Model, w.args.Baseline) }
 
 // explain asks the policies for a pod's placement in the current state. The caller holds w.mu.
 func (w *liveCluster) explain(ctx context.Context, p *corev1.Pod, why *board.PodWhy, baselines []string) error {

@@ -84,8 +84,7 @@ func (r *pooledResult) run(cmd *cobra.Command, given map[string]any) error {
 	}
 	waits := make([]float64, r.Episodes)
 	for i := range waits {
-		seed := r.Seed + uint64(i)
-		if _, err := v.Reset(cmd.Context(), envs.VecResetOptions{Seed: &seed}); err != nil {
+		if _, err := v.Reset(cmd.Context(), envs.VecResetOptions{Seed: new(r.Seed + uint64(i))}); err != nil {
 			return err
 		}
 		s := task.RolloutState()

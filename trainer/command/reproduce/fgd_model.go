@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,7 @@ func learned(paths []string, ratio float64) (*published.Learned, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.Policy == "" {
-			l.Policy = f.Meta.Algo
-		}
+		l.Policy = cmp.Or(l.Policy, f.Meta.Algo)
 		if l.Policy != f.Meta.Algo {
 			return nil, fmt.Errorf("%s is of %s and %s of %s: the models of one table are one policy", paths[0], l.Policy, path, f.Meta.Algo)
 		}

@@ -37,8 +37,7 @@ func (t *baselineTuner) result(folder string) *baselineResult {
 	slices.SortStableFunc(res.Finalists, t.better)
 	best := res.Finalists[0]
 	if res.Tuned = best.Baseline; best.Baseline != given.Baseline && given.Error == "" {
-		d := tracking.PairedDifference(best.Values, given.Values)
-		res.Difference = &d
+		res.Difference = new(tracking.PairedDifference(best.Values, given.Values))
 	}
 	return res
 }

@@ -90,9 +90,7 @@ func (s *study) complete(conf, spaceFile string) error {
 	if s.Fixed, err = run.ExpandZoo(algo, s.Fixed); err != nil { // under the names of the search space
 		return err
 	}
-	if s.Timesteps == 0 {
-		s.Timesteps = h.NTimesteps
-	}
+	s.Timesteps = cmp.Or(s.Timesteps, h.NTimesteps)
 	if s.Timesteps < 1 || s.Trials < 1 || s.Reduction < 2 || s.MinResource < 1 || s.EvalEpisodes < 1 || h.NEnvs < 1 {
 		return fmt.Errorf("n-timesteps %d, n-trials %d, min-resource %d, eval-episodes %d, n_envs %d: want at least 1 of each; reduction-factor %d: want at least 2",
 			s.Timesteps, s.Trials, s.MinResource, s.EvalEpisodes, h.NEnvs, s.Reduction)

@@ -95,9 +95,7 @@ the given baseline, and the best of these is the tuned one.`,
   trainer tune --resume logs/tune/ppo/classic-CartPole-v1_1          # after Ctrl-C or a crash
   trainer train --algo ppo --env classic/CartPole-v1 --conf-file logs/tune/ppo/classic-CartPole-v1_1/best.yml --seeds 1..5`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if jobs == 0 {
-				jobs = runtime.GOMAXPROCS(0)
-			}
+			jobs = cmp.Or(jobs, runtime.GOMAXPROCS(0))
 			if jobs < 1 {
 				return fmt.Errorf("--n-jobs %d, want at least 1", jobs)
 			}

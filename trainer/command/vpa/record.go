@@ -1,6 +1,7 @@
 package vpa
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,9 +90,7 @@ func recordTo(ctx context.Context, out string, c metricsapi.RecordConfig) (r met
 // apiServer returns the configuration for the API server of a kubeconfig file, of the variable's kubeconfig, or
 // of the pod that this process runs in.
 func apiServer(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig == "" {
-		kubeconfig = os.Getenv(kwok.KubeconfigVariable)
-	}
+	kubeconfig = cmp.Or(kubeconfig, os.Getenv(kwok.KubeconfigVariable))
 	if kubeconfig == "" {
 		rc, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
