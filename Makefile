@@ -83,6 +83,9 @@ bench-scheduler: controlplane ## decisions of the plugin, and pods a second besi
 	$(SCHEDULER_GO) test -run '^$$' -bench Decision ./plugin
 	KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(GO) test -run '^$$' -bench 'Bulk/nodes=10+$$' -benchtime 5x ./kwok/schedulerconfig
 
+# The end of a quiet command: a log, which an error shows.
+shown = $(abspath $1) 2>&1 || { cat $(abspath $1); exit 1; }
+
 # For tests with real servers or a browser: the few that fail run once more, and are named.
 TEST_AGAIN := GO=$(GO) $(abspath tools/test_again.sh)
 
@@ -90,9 +93,8 @@ test-controlplane: controlplane ## the control plane: starts, stops, restarts, r
 	$(CONTROLPLANE_GO) mod tidy -diff
 	$(CONTROLPLANE_GO) vet ./...
 	@mkdir -p $(CACHE)
-	@cd $(CONTROLPLANE) && $(TEST_AGAIN) ./... -count=1 > $(abspath $(CACHE))/test-controlplane.log 2>&1 || { cat $(abspath $(CACHE))/test-controlplane.log; exit 1; }
-	@KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(TEST_AGAIN) ./trainer/command/kwok -count=1 -run KwokUp >> $(CACHE)/test-controlplane.log 2>&1 \
-		|| { cat $(CACHE)/test-controlplane.log; exit 1; }
+	@cd $(CONTROLPLANE) && $(TEST_AGAIN) ./... -count=1 > $(call shown,$(CACHE)/test-controlplane.log)
+	@KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(TEST_AGAIN) ./trainer/command/kwok -count=1 -run KwokUp >> $(call shown,$(CACHE)/test-controlplane.log)
 	@grep -e '^ok' -e '^== ' $(CACHE)/test-controlplane.log
 
 # Tests that need a container engine: those of make test-images.
@@ -120,7 +122,7 @@ test-deploy: controlplane scheduler bin/helm bin/kubectl ## the Helm chart on a 
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_HELM=$(HELM) KUBERNASIUM_KUBECTL=$(abspath bin)/kubectl KUBERNASIUM_PROGRAMS=$(DEPLOY_PROGRAMS); \
 		export PROMETHEUS_OPERATOR=$$($(GO) mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
 		export KUBERAY=$$($(GO) mod download -json $(KUBERAY) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p'); \
-		$(TEST_AGAIN) ./deploy -count=1 -skip '$(IMAGE_TESTS)' > $(CACHE)/test-deploy.log 2>&1 || { cat $(CACHE)/test-deploy.log; exit 1; }
+		$(TEST_AGAIN) ./deploy -count=1 -skip '$(IMAGE_TESTS)' > $(call shown,$(CACHE)/test-deploy.log)
 	@! grep -e '--- SKIP' $(CACHE)/test-deploy.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' -e '^== ' $(CACHE)/test-deploy.log
 
@@ -131,8 +133,7 @@ test-submit: controlplane ## trainer train --submit on a control plane, with the
 	$(SUBMIT_UPSTREAM_GO) mod tidy -diff
 	$(SUBMIT_UPSTREAM_GO) vet ./...
 	@mkdir -p $(CACHE)
-	@cd $(SUBMIT_UPSTREAM) && KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(TEST_AGAIN) ./... -count=1 > $(abspath $(CACHE))/test-submit.log 2>&1 \
-		|| { cat $(abspath $(CACHE))/test-submit.log; exit 1; }
+	@cd $(SUBMIT_UPSTREAM) && KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) $(TEST_AGAIN) ./... -count=1 > $(call shown,$(CACHE)/test-submit.log)
 	@grep -e '^ok' -e '^== ' $(CACHE)/test-submit.log
 
 IMAGES        ?= $(CACHE)/images
@@ -381,8 +382,7 @@ docs: $(SITE_VENV)/installed ## the site of documents in .cache/site/VERSION, wi
 test-docs: docs ## make docs, then each page in headless Chromium, and the tutorials run block by block
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
 		|| { echo "chromium is missing: install it"; exit 1; }
-	KUBERNASIUM_SITE=$(abspath $(CACHE))/site/$(VERSION) KUBERNASIUM_CHROMIUM=$$(command -v chromium) $(GO) test -count=1 -v ./tools/site > $(CACHE)/test-docs.log 2>&1 \
-		|| { cat $(CACHE)/test-docs.log; exit 1; }
+	KUBERNASIUM_SITE=$(abspath $(CACHE))/site/$(VERSION) KUBERNASIUM_CHROMIUM=$$(command -v chromium) $(GO) test -count=1 -v ./tools/site > $(call shown,$(CACHE)/test-docs.log)
 	@! grep -e '--- SKIP' $(CACHE)/test-docs.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' $(CACHE)/test-docs.log
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client --collect-only --quiet >/dev/null
@@ -402,11 +402,9 @@ test-kwok: controlplane scheduler vpa-upstream ## the environments on a real API
 	$(VPA_UPSTREAM_GO) vet ./...
 	$(VPA_UPSTREAM_GO) test ./...
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane) KUBERNASIUM_SCHEDULER=$(abspath bin/kubernasium-scheduler) KUBERNASIUM_VPA_UPSTREAM=$(abspath bin/vpa-upstream); \
-		{ $(TEST_AGAIN) ./kwok/... -count=1 -timeout 20m -skip '$(IMAGE_TESTS)' && $(TEST_AGAIN) '$(KWOK_COMMANDS)' -count=1 -p 1 -run '^TestKwok'; } > $(CACHE)/test-kwok.log 2>&1 \
-		|| { cat $(CACHE)/test-kwok.log; exit 1; }
+		{ $(TEST_AGAIN) ./kwok/... -count=1 -timeout 20m -skip '$(IMAGE_TESTS)' && $(TEST_AGAIN) '$(KWOK_COMMANDS)' -count=1 -p 1 -run '^TestKwok'; } > $(call shown,$(CACHE)/test-kwok.log)
 	@export KUBERNASIUM_CONTROLPLANE=$(abspath bin/controlplane); \
-		PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client -q tests/test_twins.py >> $(CACHE)/test-kwok.log 2>&1 \
-		|| { cat $(CACHE)/test-kwok.log; exit 1; }
+		PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client -q tests/test_twins.py >> $(call shown,$(CACHE)/test-kwok.log)
 	@! grep -e '--- SKIP' $(CACHE)/test-kwok.log || { echo "a test was skipped"; exit 1; }
 	@grep -e '^ok' -e '^== ' -e 'decisions, .* pods' -e '^[0-9]* passed' $(CACHE)/test-kwok.log
 
