@@ -201,7 +201,7 @@ func (a *Async) Wait() { a.wg.Wait() }
 // Gather writes the given rows of the last Batch to dst, which it makes or lengthens as needed, and returns it.
 func (v *Vec) Gather(dst *Batch, rows []int) *Batch {
 	if dst == nil {
-		dst = newBatch(len(v.envs), v.nObs, v.nMask, v.nInfo, v.mode)
+		dst = NewBatch(len(v.envs), v.nObs, v.nMask, v.nInfo, v.mode)
 		if v.repair != nil {
 			dst.Failed = make([]error, len(v.envs))
 		}

@@ -109,7 +109,9 @@ func (b *Batch) Done(i int) bool { return b.Terminated[i] || b.Truncated[i] }
 // Begins reports whether row i's observation is the first of an episode.
 func (b *Batch) Begins(i int) bool { return b.EpisodeLength[i] == 0 || b.FinalObs != nil && b.Done(i) }
 
-func newBatch(n, obs, mask, info int, mode AutoresetMode) *Batch {
+// NewBatch returns the results of n environments with so many numbers of observation, elements of the mask and
+// diagnostics each.
+func NewBatch(n, obs, mask, info int, mode AutoresetMode) *Batch {
 	b := &Batch{
 		Obs: make([]float32, n*obs), Mask: make([]bool, n*mask), Info: make([]float64, n*info),
 		Reward: make([]float64, n), Terminated: make([]bool, n), Truncated: make([]bool, n), Invalid: make([]bool, n),

@@ -86,7 +86,7 @@ func (v *Vec) Save(ctx context.Context) (*Saved, error) {
 	if err := v.CanClone(); err != nil {
 		return nil, err
 	}
-	s := &Saved{of: v, batch: newBatch(len(v.envs), v.nObs, v.nMask, v.nInfo, v.mode)}
+	s := &Saved{of: v, batch: NewBatch(len(v.envs), v.nObs, v.nMask, v.nInfo, v.mode)}
 	for _, e := range v.envs {
 		if err := ctx.Err(); err != nil {
 			return nil, err

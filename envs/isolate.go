@@ -25,7 +25,7 @@ type repair struct {
 // isolate makes a failure end only the episode of its environment from now on.
 func (v *Vec) isolate(maker Maker, newCluster func() (cluster.Cluster, error), limit int) {
 	n := len(v.envs)
-	v.repair = &repair{maker, newCluster, limit, make([]int, n), newBatch(n, v.nObs, v.nMask, v.nInfo, v.mode)}
+	v.repair = &repair{maker, newCluster, limit, make([]int, n), NewBatch(n, v.nObs, v.nMask, v.nInfo, v.mode)}
 	v.batch.Failed = make([]error, n)
 }
 

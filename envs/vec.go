@@ -116,7 +116,7 @@ func NewVec(spec *Spec, n int, opts VecOptions) (_ *Vec, err error) {
 	}
 	v.obs, v.act = v.envs[0].task.Spaces()
 	v.nObs, v.nAct, v.nMask, v.nInfo = v.obs.Size(), v.act.Size(), space.MaskSize(v.act), len(spec.Info)
-	v.batch = newBatch(n, v.nObs, v.nMask, v.nInfo, v.mode)
+	v.batch = NewBatch(n, v.nObs, v.nMask, v.nInfo, v.mode)
 	if opts.Isolate {
 		v.isolate(maker, newCluster, opts.MaxEpisodeSteps)
 	}

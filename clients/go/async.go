@@ -55,7 +55,7 @@ func (v *VecEnv) Recv(ctx context.Context, least, most int) ([]int, *envs.Batch,
 		return nil, nil, v.protocolError(err)
 	}
 	if v.part == nil {
-		v.part = newBatch(v.layout.N, v.obs.Size(), v.layout.Mask, len(v.spec.Info), v.mode)
+		v.part = envs.NewBatch(v.layout.N, v.obs.Size(), v.layout.Mask, len(v.spec.Info), v.mode)
 		if v.batch.Failed != nil {
 			v.part.Failed = make([]error, v.layout.N)
 		}

@@ -142,7 +142,7 @@ func (v *VecEnv) make(ctx context.Context, id string, n int, opts *Options) erro
 	if v.spec.Nondeterministic {
 		v.journal.drop()
 	}
-	v.batch = newBatch(n, v.obs.Size(), v.layout.Mask, len(v.spec.Info), v.mode)
+	v.batch = envs.NewBatch(n, v.obs.Size(), v.layout.Mask, len(v.spec.Info), v.mode)
 	if opts.EnvError {
 		v.batch.Failed = make([]error, n)
 	}
@@ -151,18 +151,6 @@ func (v *VecEnv) make(ctx context.Context, id string, n int, opts *Options) erro
 		v.features = append(v.features, envs.Features(f))
 	}
 	return nil
-}
-
-func newBatch(n, obs, mask, info int, mode envs.AutoresetMode) *envs.Batch {
-	b := &envs.Batch{
-		Obs: make([]float32, n*obs), Mask: make([]bool, n*mask), Info: make([]float64, n*info),
-		Reward: make([]float64, n), Terminated: make([]bool, n), Truncated: make([]bool, n), Invalid: make([]bool, n),
-		EpisodeReturn: make([]float64, n), EpisodeLength: make([]int64, n),
-	}
-	if mode == envs.SameStep {
-		b.FinalObs, b.FinalMask, b.FinalInfo = make([]float32, n*obs), make([]bool, n*mask), make([]float64, n*info)
-	}
-	return b
 }
 
 // Spec implements [envs.VecEnv]. Its Open and baselines return errors, since the tasks are on the

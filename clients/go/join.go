@@ -39,7 +39,7 @@ func Join(parts ...*VecEnv) (*Joined, error) {
 		}
 		j.first = append(j.first, j.first[len(j.first)-1]+p.NumEnvs())
 	}
-	j.batch = newBatch(j.NumEnvs(), p0.obs.Size(), p0.layout.Mask, len(p0.spec.Info), p0.mode)
+	j.batch = envs.NewBatch(j.NumEnvs(), p0.obs.Size(), p0.layout.Mask, len(p0.spec.Info), p0.mode)
 	if !slices.ContainsFunc(parts, func(p *VecEnv) bool { return p.batch.Failed == nil }) {
 		j.batch.Failed = make([]error, j.NumEnvs())
 	}
@@ -196,8 +196,7 @@ func (j *Joined) partOptions(opts *envs.VecResetOptions, i int) envs.VecResetOpt
 	o := envs.VecResetOptions{Options: opts.Options}
 	from, to := j.first[i], j.first[i+1]
 	if opts.Seed != nil {
-		seed := *opts.Seed + uint64(from)
-		o.Seed = &seed
+		o.Seed = new(*opts.Seed + uint64(from))
 	}
 	if opts.Seeds != nil {
 		o.Seeds = opts.Seeds[from:to]
