@@ -2,7 +2,6 @@ package rules
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -120,9 +119,6 @@ func (e *ensembles) window(seen []cluster.Resources) (cpu, mem float64) {
 func autopilotBaseline(name string, follow Follow) envs.Baseline {
 	doc := "After Google's Autopilot: of models with half-lives and margins the one with the least costs, each 5 minutes."
 	return envs.Parametric(envs.Baseline{Name: name, Doc: doc}, defaultAutopilot, func(p Autopilot) func(envs.Task) (envs.Policy, error) {
-		if err := envs.CheckOptions(&p); err != nil {
-			return func(envs.Task) (envs.Policy, error) { return nil, fmt.Errorf("autopilot: %w", err) }
-		}
 		return follow(func() Rule { return newEnsembles(&p).recommend })
 	})
 }

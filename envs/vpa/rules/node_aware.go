@@ -2,7 +2,6 @@ package rules
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -62,9 +61,6 @@ func (n *NodeAwareRule) Copy() Base {
 func nodeAwareBaseline(follow Follow) envs.Baseline {
 	doc := "Requests follow the usage while the node has room, and keep to the day's peak otherwise; pods that look faulty are evicted."
 	return envs.Parametric(envs.Baseline{Name: "node_aware", Doc: doc}, DefaultNodeAware, func(p NodeAware) func(envs.Task) (envs.Policy, error) {
-		if err := envs.CheckOptions(&p); err != nil {
-			return func(envs.Task) (envs.Policy, error) { return nil, fmt.Errorf("node_aware: %w", err) }
-		}
 		return follow(func() Rule { return (&NodeAwareRule{NodeAware: p}).Recommend })
 	})
 }

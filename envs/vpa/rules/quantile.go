@@ -2,7 +2,6 @@ package rules
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -60,17 +59,13 @@ func (q *QuantileRule) Clone() QuantileRule {
 
 // Copy implements [Base].
 func (q *QuantileRule) Copy() Base {
-	c := q.Clone()
-	return &c
+	return new(q.Clone())
 }
 
 // quantileBaseline returns the baseline quantile under a name.
 func quantileBaseline(name string, follow Follow) envs.Baseline {
 	doc := "Requests at a quantile of the usage in a window, times a margin, each period; limits by mode."
 	return envs.Parametric(envs.Baseline{Name: name, Doc: doc}, defaultQuantile, func(q Quantile) func(envs.Task) (envs.Policy, error) {
-		if err := envs.CheckOptions(&q); err != nil {
-			return func(envs.Task) (envs.Policy, error) { return nil, fmt.Errorf("quantile: %w", err) }
-		}
 		return follow(func() Rule { return (&QuantileRule{Quantile: q}).Recommend })
 	})
 }
