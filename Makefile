@@ -267,7 +267,7 @@ test-python: $(VENV)/installed ## the Python client against Gymnasium and Stable
 	$(GO) build -o $(CACHE)/trainer ./trainer
 	$(if $(DATA),$(VENV)/bin/python envs/lra/testdata/highs_check.py --trainer $(CACHE)/trainer --data $(DATA)/metis --rows 1,@echo "skip highs_check.py: set KUBERNASIUM_DATA to the folder that holds metis/")
 	PYTHON=$(PYTHON) clients/python/run_tests.sh $(CACHE)/venv-client
-	$(CACHE)/venv-client/bin/python -m pytest -p no:cacheprovider -q tools/test_bench_gemm.py tools/test_bench_peers.py tools/test_transfer.py tools/test_pages.py --dist .
+	$(CACHE)/venv-client/bin/python -m pytest -p no:cacheprovider -q tools/test_bench_gemm.py tools/test_bench_peers.py tools/test_transfer.py tools/test_pages.py tools/test_results.py --dist .
 	SB3_PYTHON=$(abspath $(CACHE))/venv-client/bin/python $(GO) test -count=1 -run 'TestStableBaselines3|TestPythonPolicy' ./trainer/command/core
 
 AXE := $(CACHE)/axe/axe_playwright_python/axe.min.js

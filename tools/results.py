@@ -29,6 +29,7 @@ forms:
     fit              in place of train: a command of the trainer with SEED, whose last argument is the model's file
     before           arguments of a command that makes LOGS/FILE for the training, if any
     evaluate         arguments of the command that plays the models; each gets them by --model or --policy
+    search           with compare: a search that plays in place of each model, which it names MODEL
     expect           the printed text of each figure, by the figure's name
     line             the beginning of the page's line that prints the figures
     record           CSV file that the comparison writes, on which bold print rests
@@ -125,16 +126,18 @@ def trained(trainer: str, row: Json, data: str, logs: Path) -> list[str]:
     return models
 
 
-def with_models(command: list[str], models: list[str]) -> list[str]:
-    """Returns a command of the trainer that plays models."""
+def with_models(command: list[str], models: list[str], search: str = "") -> list[str]:
+    """Returns a command of the trainer that plays models, or a search over each of them."""
+    if search:
+        return [*command, *(a for m in models for a in ("--search", search.replace("MODEL", m)))]
     flag = "--policy" if command[:2] == ["lra", "learned"] else "--model"
     return [*command, *(a for m in models for a in (flag, m))]
 
 
 def figures(command: list[str], document: Json, models: list[str]) -> dict[str, float]:
-    """Returns the figures that a command's document has of the models."""
+    """Returns the figures that a command's document has of the models, or of searches over them."""
     if command[0] == "compare":
-        rows = [r for r in document["rows"] if r["kind"] == "model"]
+        rows = [r for r in document["rows"] if r["kind"] in ("model", "search")]
         out = {"mean": statistics.mean(r["mean"] for r in rows)}
         if all("difference" in r for r in rows):
             out["difference"] = statistics.mean(r["difference"]["mean"] for r in rows)
@@ -213,15 +216,15 @@ def differing_figures(page: str, part: Json, documents: list[Json]) -> list[str]
     return [f"{name} is {value:.6g}, printed {text}" for name, value, text in got if not pages.agrees(text, value)]
 
 
-def play_sealed(trainer: str, command: list[str], models: list[str], sealed: Json) -> None:
-    """Plays the sealed block with the models of a part, unless its table is there."""
+def play_sealed(trainer: str, command: list[str], sealed: Json) -> None:
+    """Plays the sealed block by the command of a part, unless its table is there."""
     table = Path(sealed["table"])
     if table.exists():
         return
     partial = table.with_suffix(".tmp")
     options = ["--sealed", "docs/results/sealed.csv", "--episodes", str(sealed["episodes"]), "--csv", str(partial)]
     options += ["--sealed-first", str(sealed.get("first", 0))]
-    run([trainer, *command, *options, *(a for m in models for a in ("--model", m))])
+    run([trainer, *command, *options])
     partial.replace(table)
 
 
@@ -286,11 +289,12 @@ def differing(trainer: str, page: str, part: Json, data: str, logs: Path) -> lis
             return [f"the table {part['table']!r} has {len(of)} of the policies {', '.join(got)}"]
     else:
         models = trained(trainer, part, data, logs)
+        command = with_models(command, models, part.get("search", ""))
         files = ["--csv", part["record"]] if "record" in part else []
-        got = figures(command, run([trainer, *with_models(command, models), *files]), models)
+        got = figures(command, run([trainer, *command, *files]), models)
         of = part["expect"]
         if "sealed" in part and all(pages.agrees(text, got[name]) for name, text in of.items()):
-            play_sealed(trainer, command, models, part["sealed"])
+            play_sealed(trainer, command, part["sealed"])
     wrong = {name: text for name, text in of.items() if not pages.agrees(text, got[name])}
     return [f"{name} is {got[name]:.6g}, printed {text}" for name, text in wrong.items()]
 

@@ -21,7 +21,7 @@ import (
 
 // resultsPart is a part of make results (tools/results.py).
 type resultsPart struct {
-	Name, Train, Fit, Seeds, Before, Evaluate, CSV, Line, Record, Table, Column, Each, Run string
+	Name, Train, Fit, Seeds, Before, Evaluate, Search, CSV, Line, Record, Table, Column, Each, Run string
 
 	Minutes float64
 	Expect  map[string]string
