@@ -33,8 +33,7 @@ type Result struct {
 // training is a training with its command line.
 type training struct {
 	advantage.Config
-	kwargs []string
-	out    string
+	out string
 }
 
 // Command completes cmd, which has its texts, to train by c, whose domain may have flags of its own. weight is the help of
@@ -51,7 +50,7 @@ func Command(cmd *cobra.Command, c advantage.Config, weight string) *cobra.Comma
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.Env, "env", t.Env, "id of the environment")
-	f.StringArrayVar(&t.kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &t.EnvKwargs, "env-kwargs", "option key:value of the environment (repeat)")
 	f.StringVar(&t.out, "out", "", "file of the model")
 	f.Uint64Var(&t.Seed, "seed", t.Seed, "random seed")
 	f.Float64Var(&t.Density, "density", t.Density, "sampled part of the decisions")
@@ -65,18 +64,13 @@ func Command(cmd *cobra.Command, c advantage.Config, weight string) *cobra.Comma
 
 // run trains. It writes a line after each round to progress.
 func (t *training) run(ctx context.Context, progress io.Writer, command string) (Result, error) {
-	res := Result{Env: t.Env, Model: t.out}
+	res := Result{Env: t.Env, EnvKwargs: t.EnvKwargs, Model: t.out}
 	if t.out == "" {
 		return res, errors.New("no file: give --out")
 	}
-	err := prepare(t.out)
-	if err != nil {
+	if err := prepare(t.out); err != nil {
 		return res, err
 	}
-	if t.EnvKwargs, err = cli.ParseKwargs("env-kwargs", t.kwargs); err != nil {
-		return res, err
-	}
-	res.EnvKwargs = t.EnvKwargs
 	net, r, err := t.Train(ctx, func(round int, r advantage.Report) {
 		fmt.Fprintf(progress, "round %d of %d: %d decisions; %.1f %% of the variance of gains explained; choices gain %.4f ± %.4f each\n",
 			round+1, t.Rounds, r.Decisions, 100*r.Explained, r.Gain, r.Error)

@@ -15,7 +15,7 @@ func newCompare() *cobra.Command {
 	var c play.CompareConfig
 	var env string
 	var files comparisonFiles
-	var kwargs, evalKwargs []string
+	var kwargs, evalKwargs map[string]any
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "Rank models and baselines on the same held-out episodes",
@@ -32,14 +32,11 @@ them are bounds.`,
   trainer compare --env k8s/GPUPodScheduling-v1 --baseline FGD --search rollout:base=FGD,k=3,m=4
   trainer compare --model FILE --url ws://127.0.0.1:8765                      # on a server`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if c.Given, err = cli.ParseEnvKwargs(kwargs, evalKwargs); err != nil {
+			id, trained, err := play.EnvOf(env, c.Models)
+			if err != nil {
 				return err
 			}
-			var id string
-			if id, c.Trained, err = play.EnvOf(env, c.Models); err != nil {
-				return err
-			}
+			c.Given, c.Trained = cli.MergeKwargs(kwargs, evalKwargs), trained
 			if c.Spec, err = play.Lookup(cmd.Context(), id, c.URLs); err != nil {
 				return err
 			}
@@ -48,8 +45,8 @@ them are bounds.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&env, "env", "", "id of the environment (default: that of the first model)")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: those of the first model, on held-out instances)")
-	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value, as of train; overrides --env-kwargs (repeat)")
+	cli.KwargsVar(f, &kwargs, "env-kwargs", "option key:value of the environment (repeat; default: those of the first model, on held-out instances)")
+	cli.KwargsVar(f, &evalKwargs, "eval-env-kwargs", "further option key:value, as of train; overrides --env-kwargs (repeat)")
 	f.StringArrayVar(&c.Models, "model", nil, "model file (repeat)")
 	f.StringArrayVar(&c.Baselines, "baseline", nil, "baseline (repeat; default: all, and random actions)")
 	f.StringArrayVar(&c.Searches, "search", nil, "search over a baseline or a model, such as rollout:base=FGD,k=6,m=12, gumbel:base=FGD or posterior:base=FILE (repeat); see package agents/search")

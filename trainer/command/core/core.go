@@ -15,20 +15,17 @@ func Commands() []*cobra.Command {
 }
 
 // addPolicyFlags adds the flags that select a policy and an environment. The returned function checks the
-// parsed flags and reads the options.
+// parsed flags and merges the options.
 func addPolicyFlags(cmd *cobra.Command, c *play.Config) func() error {
-	var kwargs, evalKwargs []string
+	var kwargs, evalKwargs map[string]any
 	f := cmd.Flags()
 	f.StringVar(&c.Model, "model", "", "model file")
 	f.StringVar(&c.Baseline, "baseline", "", "baseline, or random")
 	f.StringVar(&c.Env, "env", "", "id of the environment (default: the model's)")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's, on held-out instances)")
-	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value, as of train; overrides --env-kwargs (repeat)")
-	return func() (err error) {
-		if err := c.Check(); err != nil {
-			return err
-		}
-		c.EnvKwargs, err = cli.ParseEnvKwargs(kwargs, evalKwargs)
-		return err
+	cli.KwargsVar(f, &kwargs, "env-kwargs", "option key:value of the environment (repeat; default: the model's, on held-out instances)")
+	cli.KwargsVar(f, &evalKwargs, "eval-env-kwargs", "further option key:value, as of train; overrides --env-kwargs (repeat)")
+	return func() error {
+		c.EnvKwargs = cli.MergeKwargs(kwargs, evalKwargs)
+		return c.Check()
 	}
 }

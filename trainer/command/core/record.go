@@ -49,7 +49,6 @@ type recording struct {
 
 func newRecord() *cobra.Command {
 	var c recording
-	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "record",
 		Short: "Record the transitions of a baseline or model, for train --dataset and --transitions",
@@ -76,10 +75,6 @@ rewards, terminations, truncations, action_masks, next_action_masks.`,
 			if c.steps < 1 || !(c.epsilon >= 0 && c.epsilon <= 1) {
 				return fmt.Errorf("-n %d, want at least 1; --epsilon %v, want 0 to 1", c.steps, c.epsilon)
 			}
-			var err error
-			if c.options, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-				return err
-			}
 			res, err := c.record(cmd.Context())
 			if err != nil {
 				return err
@@ -93,7 +88,7 @@ rewards, terminations, truncations, action_masks, next_action_masks.`,
 	f.StringVar(&c.policy, "policy", "", "baseline, or random")
 	f.StringVar(&c.model, "model", "", "model file")
 	f.Float64Var(&c.epsilon, "epsilon", 0, "probability of a random permitted action instead of the policy's")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	cli.KwargsVar(f, &c.options, "env-kwargs", "option key:value of the environment (repeat; default: the model's)")
 	f.IntVarP(&c.steps, "steps", "n", 10000, "transitions to record")
 	f.Uint64Var(&c.seed, "seed", 0, "random seed of the episodes")
 	f.StringArrayVar(&c.urls, "url", nil, "server to play on, such as ws://127.0.0.1:8765")

@@ -18,7 +18,7 @@ import (
 // TrainCommand returns the command train, and the configuration that its flags set.
 func TrainCommand() (*cobra.Command, *run.Config) {
 	var c run.Config
-	var kwargs, evalKwargs, params []string
+	var params map[string]any
 	var file, seeds string
 	var steps, compare, jobs int
 	var threshold float64
@@ -53,18 +53,8 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 			if c.NThreads < 0 {
 				return fmt.Errorf("--n-threads %d, want at least 1", c.NThreads)
 			}
-			if c.EnvKwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-				return err
-			}
-			if c.EvalEnvKwargs, err = cli.ParseKwargs("eval-env-kwargs", evalKwargs); err != nil {
-				return err
-			}
-			given, err := cli.ParseKwargs("params", params)
-			if err != nil {
-				return err
-			}
 			if cmd.Flags().Changed("n-timesteps") {
-				given["n_timesteps"] = steps
+				params["n_timesteps"] = steps
 			}
 			if cmd.Flags().Changed("reward-threshold") {
 				c.Threshold = &threshold
@@ -89,7 +79,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 			}
 			var begun []uint64 // seeds of several resumed trainings
 			if c.Resume != "" {
-				if begun, err = c.LoadCheckpoint(run.Changes{Given: cmd.Flags().Changed, Conf: file, Params: given}); err != nil {
+				if begun, err = c.LoadCheckpoint(run.Changes{Given: cmd.Flags().Changed, Conf: file, Params: params}); err != nil {
 					return err
 				}
 			}
@@ -110,7 +100,7 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 				return err
 			}
 			if c.Resume == "" {
-				if c.Params, err = run.ReadHyperparams(c.Algo, c.Env, file, given); err != nil {
+				if c.Params, err = run.ReadHyperparams(c.Algo, c.Env, file, params); err != nil {
 					return err
 				}
 				if err := c.Imitate.Check(spec, c.URLs); err != nil {
@@ -180,9 +170,9 @@ func TrainCommand() (*cobra.Command, *run.Config) {
 	f.IntVar(&c.EvalEpisodes, "eval-episodes", 10, "held-out episodes per evaluation")
 	f.IntVar(&c.SaveFreq, "save-freq", 100000, "environment steps between checkpoints; 0: never")
 	f.StringVarP(&c.LogFolder, "log-folder", "f", "logs", "folder of logs and models")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
-	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
-	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value (repeat)")
+	cli.KwargsVar(f, &c.EnvKwargs, "env-kwargs", "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &c.EvalEnvKwargs, "eval-env-kwargs", "further option key:value for evaluation (repeat)")
+	cli.KwargsVar(f, &params, "params", "hyperparameter key:value (repeat)")
 	f.StringVar(&file, "conf-file", "", "hyperparameters instead of the tuned ones: a YAML file of RL Zoo, the config.yml of a training, or the name of published ones (dqn: rl_zoo, rl_zoo_soft; ppo: cleanrl); or a whole training, such as models/pretrained/classic-CartPole-v1/ppo.yml")
 	f.StringVar(&c.Resume, "resume", "", "checkpoint to resume from, in its folder; it defines algorithm, environment and hyperparameters. Or the folder of a training, or of the trainings of --seeds")
 	f.BoolVar(&newest, "resume-newest", false, "resume the newest training of --algo in --env below --log-folder that has a checkpoint, or else start one: for programs that restart this command")

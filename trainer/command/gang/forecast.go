@@ -20,7 +20,7 @@ import (
 
 // gangForecastConfig holds the arguments of `gang forecast`.
 type gangForecastConfig struct {
-	given []string
+	given map[string]any
 	draws int
 	seed  uint64
 	csv   string
@@ -77,7 +77,7 @@ of the fitted part.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment: data, series, split, steps, size_low, size_high (repeat)")
+	cli.KwargsVar(f, &c.given, "env-kwargs", "option key:value of the environment: data, series, split, steps, size_low, size_high (repeat)")
 	f.IntVar(&c.draws, "draws", 60, "number of generated series, if there are no data")
 	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the first generated series, or of an LSTM's training")
 	f.StringVar(&c.csv, "csv", "", "CSV file with a row for each series, forecaster and step ahead")
@@ -91,16 +91,12 @@ of the fitted part.`,
 }
 
 func (c *gangForecastConfig) run() ([]series.ForecastError, error) {
-	given, err := cli.ParseKwargs("env-kwargs", c.given)
-	if err != nil {
-		return nil, err
-	}
 	spec, err := envs.Lookup(gangEnv)
 	if err != nil {
 		return nil, err
 	}
 	o := gang.DefaultOptions()
-	if err := envs.DecodeOptions(play.HeldOut(spec, nil, given), &o); err != nil {
+	if err := envs.DecodeOptions(play.HeldOut(spec, nil, c.given), &o); err != nil {
 		return nil, err
 	}
 	notes, err := gang.Notes(o)

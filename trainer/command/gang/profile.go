@@ -22,7 +22,7 @@ import (
 
 // gangProfileConfig holds the arguments of `gang profile`.
 type gangProfileConfig struct {
-	given  []string
+	given  map[string]any
 	seed   uint64
 	fill   string
 	laws   string
@@ -87,7 +87,7 @@ profile how long a superstep takes under plans as they age, and so how long to k
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &c.given, "env-kwargs", "option key:value of the environment (repeat)")
 	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the episode")
 	f.StringVar(&c.fill, "fill", "", "file of points to make a profile from")
 	f.StringVar(&c.laws, "laws", "", "file of laws to make a profile from")
@@ -203,18 +203,14 @@ func (c *gangProfileConfig) sources() (n int) {
 }
 
 func (c *gangProfileConfig) envKwargs() (map[string]any, error) {
-	given, err := cli.ParseKwargs("env-kwargs", c.given)
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := given["profile"]; ok && c.sources() > 0 {
+	if _, ok := c.given["profile"]; ok && c.sources() > 0 {
 		return nil, errors.New("--env-kwargs profile with --fill, --laws or --executor, want one of them")
 	}
 	spec, err := envs.Lookup(gangEnv)
 	if err != nil {
 		return nil, err
 	}
-	return play.HeldOut(spec, nil, given), nil
+	return play.HeldOut(spec, nil, c.given), nil
 }
 
 // files writes the requested files other than the profile.

@@ -16,7 +16,7 @@ import (
 
 // regretConfig holds the arguments of `gang regret`.
 type regretConfig struct {
-	given     []string
+	given     map[string]any
 	penalties []float64
 	policies  []string
 	reference string
@@ -63,7 +63,7 @@ knows the true sizes. The regret is by how many seconds they take longer, episod
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&c.given, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &c.given, "env-kwargs", "option key:value of the environment (repeat)")
 	f.Float64SliceVar(&c.penalties, "penalties", []float64{0, 5, 15, 45, 95}, "costs of a plan in seconds, ascending")
 	f.StringArrayVar(&c.policies, "baseline", []string{"dynamic_mpc_tuned", "dynamic_mpc", "rhc_tuned", "chc_tuned", "chc", "afhc_tuned", "afhc", "threshold_tuned", "static_3"}, "baseline (repeat)")
 	f.StringVar(&c.reference, "reference", "one_time:local_search=true", "baseline whose plan counts as perfect")
@@ -83,12 +83,8 @@ func (c *regretConfig) run(ctx context.Context) ([]regret, error) {
 	if !ascends {
 		return nil, fmt.Errorf("--penalties %v, want one or more in ascending order", c.penalties)
 	}
-	given, err := cli.ParseKwargs("env-kwargs", c.given)
-	if err != nil {
-		return nil, err
-	}
-	if _, set := given["penalty"]; set {
-		return nil, fmt.Errorf("--env-kwargs penalty:%v, want --penalties %v in its place", given["penalty"], given["penalty"])
+	if _, set := c.given["penalty"]; set {
+		return nil, fmt.Errorf("--env-kwargs penalty:%v, want --penalties %v in its place", c.given["penalty"], c.given["penalty"])
 	}
 	spec, err := envs.Lookup(gangEnv)
 	if err != nil {
@@ -97,7 +93,7 @@ func (c *regretConfig) run(ctx context.Context) ([]regret, error) {
 	var all []regret
 	for _, penalty := range c.penalties {
 		res, err := play.Compare(ctx, play.CompareConfig{
-			Spec: spec, Given: cli.MergeKwargs(given, map[string]any{"penalty": penalty}), Episodes: c.episodes, Seed: c.seed,
+			Spec: spec, Given: cli.MergeKwargs(c.given, map[string]any{"penalty": penalty}), Episodes: c.episodes, Seed: c.seed,
 			Baselines: append([]string{c.reference}, c.policies...),
 		})
 		if err != nil {

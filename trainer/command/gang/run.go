@@ -29,7 +29,6 @@ type gangResult struct {
 
 func newGangRun() *cobra.Command {
 	var c play.Config
-	var kwargs []string
 	var server kwok.Options
 	var real executorFlags
 	var log, replay string
@@ -74,11 +73,7 @@ play the pods by laws, on a control plane with a real clock; --image runs them o
 			if err := real.checkRun(cmd); err != nil {
 				return err
 			}
-			err := c.Check()
-			if err != nil {
-				return err
-			}
-			if c.EnvKwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
+			if err := c.Check(); err != nil {
 				return err
 			}
 			if c.Model == "" {
@@ -105,7 +100,7 @@ play the pods by laws, on a control plane with a real clock; --image runs them o
 	f := cmd.Flags()
 	f.StringVar(&c.Model, "model", "", "model file")
 	f.StringVar(&c.Baseline, "baseline", "", "controller: a planner among the baselines of "+gangEnv+", or random (also --controller)")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	cli.KwargsVar(f, &c.EnvKwargs, "env-kwargs", "option key:value of the environment (repeat; default: the model's)")
 	f.Uint64Var(&c.Seed, "seed", play.CompareSeed, "random seed of the episode")
 	f.StringVar(&log, "log", "", "with --executor: file for the log of the run, with its measurements")
 	f.StringVar(&replay, "replay", "", "play a log in the simulator")

@@ -14,7 +14,6 @@ import (
 
 func newKwokParity() *cobra.Command {
 	var c kwok.ParityConfig
-	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "parity",
 		Short: "Play the same actions in memory and on an API server, and report any difference",
@@ -25,10 +24,6 @@ The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `;
 		Example: `  trainer kwok parity --env k8s/PodBalance-v0 --episodes 3
   trainer kwok parity --env k8s/GangWindow-v0 --env-kwargs penalty_model:resize --kubeconfig FILE`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if c.Options, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-				return err
-			}
 			if err := play.CheckSeed(c.Seed, c.Episodes); err != nil {
 				return err
 			}
@@ -36,7 +31,7 @@ The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `;
 			if ended != nil && (cmd.Context().Err() == nil || r == nil) {
 				return ended
 			}
-			err = cli.Print(cmd, r, func(w io.Writer) error { return printParity(w, r) })
+			err := cli.Print(cmd, r, func(w io.Writer) error { return printParity(w, r) })
 			if err == nil && ended != nil {
 				err = fmt.Errorf("%w: %d of %d episodes are compared; the same command starts over, and --seed %d plays those that are missing", cli.ErrInterrupted, r.Episodes, c.Episodes, c.Seed+uint64(r.Episodes))
 			}
@@ -51,7 +46,7 @@ The control plane is that of --kubeconfig or of ` + kwok.KubeconfigVariable + `;
 	f.IntVar(&c.Episodes, "episodes", 3, "episodes, with seeds from --seed on")
 	f.IntVar(&c.Decisions, "decisions", 50, "maximum decisions of an episode")
 	f.Uint64Var(&c.Seed, "seed", 0, "random seed")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &c.Options, "env-kwargs", "option key:value of the environment (repeat)")
 	apiserver.Flags(cmd, &c.Server)
 	_ = cmd.MarkFlagRequired("env") // the flag exists
 	return cmd

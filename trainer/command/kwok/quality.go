@@ -71,7 +71,6 @@ type qualityRow struct {
 
 func newKwokQuality() *cobra.Command {
 	var c qualityConfig
-	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "quality",
 		Short: "Compare kube-scheduler's placements of an episode's pods with those of our policies on an API server",
@@ -83,10 +82,6 @@ plugin. It starts a control plane of its own.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(c.models)+len(c.policies) == 0 {
 				return errors.New("want --model or --policy")
-			}
-			var err error
-			if c.kwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-				return err
 			}
 			rows, err := quality(cmd.Context(), c, cmd.ErrOrStderr())
 			if err != nil && cmd.Context().Err() == nil {
@@ -106,7 +101,7 @@ plugin. It starts a control plane of its own.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&c.models, "model", nil, "model file (repeat)")
 	f.StringArrayVar(&c.policies, "policy", nil, "baseline (repeat)")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &c.kwargs, "env-kwargs", "option key:value of the environment (repeat)")
 	f.Uint64Var(&c.seed, "seed", play.CompareSeed, "random seed of the episode")
 	f.DurationVar(&c.patience, "patience", time.Minute, "maximum time that pods may be pending")
 	return cmd

@@ -51,7 +51,6 @@ type scheduleConfig struct {
 
 func newKwokSchedule() *cobra.Command {
 	var c scheduleConfig
-	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "schedule [-- FLAG...]",
 		Short: "Place the pods of an API server by a trained model or a baseline",
@@ -78,10 +77,6 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 			if (c.profile.Args.Model == "") == (c.profile.Args.Baseline == "") {
 				return errors.New("want one of --model and --policy")
 			}
-			var err error
-			if c.profile.Args.Options, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-				return err
-			}
 			return c.run(cmd, args)
 		},
 	}
@@ -89,7 +84,7 @@ prints the KubeSchedulerConfiguration and ends. What follows -- is passed to kub
 	f.StringVar(&a.Model, "model", "", "model file, trained in an environment whose actions are nodes")
 	f.StringVar(&a.Baseline, "policy", "", "baseline, or search such as rollout:base=NAME,ms=50")
 	f.StringVar(&a.Env, "env", "", "environment of the baseline (default: "+live.DefaultEnv+"); a model says its own")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	cli.KwargsVar(f, &a.Options, "env-kwargs", "option key:value of the environment (repeat; default: the model's)")
 	f.StringVar(&c.profile.Name, "scheduler-name", "custom-scheduler", "schedulerName of the pods to place")
 	f.StringVar(&a.NodeSelector, "node-selector", defaultNodeSelector, "label selector of the nodes to place them on")
 	f.DurationVar(&a.Budget.Duration, "budget", 100*time.Millisecond, "time limit of a decision, after which kube-scheduler's scores decide")

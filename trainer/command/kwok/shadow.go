@@ -42,7 +42,6 @@ type shadowFlags struct {
 
 func newKwokShadow() *cobra.Command {
 	var c shadowFlags
-	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "shadow",
 		Short: "Report whether a policy would have scheduled a cluster better than its scheduler did",
@@ -66,10 +65,6 @@ covers all of it.`,
   trainer kwok shadow --trace day.jsonl.zst --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --policy KubeDefault --html report.html
   trainer kwok shadow --trace day.jsonl.zst --env k8s/GPUPodScheduling-v0 --policy FGD --since 6h --block 30m --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if c.kwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-				return err
-			}
 			if err := errors.Join(c.check(), c.openPolicies()); err != nil {
 				return err
 			}
@@ -94,7 +89,7 @@ covers all of it.`,
 	f.StringArrayVar(&c.models, "model", nil, "model file, trained in an environment whose actions are nodes (repeat)")
 	f.StringArrayVar(&c.policies, "policy", nil, "baseline (repeat)")
 	f.StringVar(&c.env, "env", live.DefaultEnv, "environment of the baselines; a model has its own")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	cli.KwargsVar(f, &c.kwargs, "env-kwargs", "option key:value of the environment (repeat; default: the model's)")
 	f.StringArrayVar(&c.o.Schedulers, "scheduler-name", nil, "schedulerName of the pods that the policies place (repeat; default: all)")
 	f.StringVar(&c.since, "since", "", "start of the comparison: a time such as 2026-03-01T06:00:00Z, or a duration since the recording's start; time before it is simulated but does not count")
 	f.DurationVar(&c.o.Block, "block", shadow.DefaultBlock, "length of the bootstrap's blocks of time")

@@ -30,7 +30,6 @@ const vpaEnv = "k8s/VerticalPodAutoscaler-v0"
 type recommenderFlags struct {
 	server   kwok.Options
 	policy   play.Config
-	kwargs   []string
 	name     string
 	upstream vpa.UpstreamConfig
 }
@@ -40,18 +39,14 @@ func (c *recommenderFlags) add(cmd *cobra.Command) {
 	f.StringVar(&c.policy.Model, "model", "", "model file of "+vpaEnv+" or its discrete variant")
 	f.StringVar(&c.policy.Baseline, "baseline", "", "or a baseline of "+vpaEnv+"; upstream is the Kubernetes recommender")
 	f.StringVar(&c.policy.Env, "env", "", "environment of a model or baseline (default: the model's, or "+vpaEnv+")")
-	f.StringArrayVar(&c.kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: the model's)")
+	cli.KwargsVar(f, &c.policy.EnvKwargs, "env-kwargs", "option key:value of the environment (repeat; default: the model's)")
 	f.StringVar(&c.name, "recommender-name", "kubernasium", "name by which autoscalers select this recommender; "+vpa.DefaultRecommender+" is that of those that name none")
 	apiserver.Flags(cmd, &c.server)
 }
 
 // open returns the configuration of the recommender.
 func (c *recommenderFlags) open(ctx context.Context) (vpa.Config, error) {
-	err := c.policy.Check()
-	if err != nil {
-		return vpa.Config{}, err
-	}
-	if c.policy.EnvKwargs, err = cli.ParseKwargs("env-kwargs", c.kwargs); err != nil {
+	if err := c.policy.Check(); err != nil {
 		return vpa.Config{}, err
 	}
 	if c.policy.Model == "" && c.policy.Env == "" {

@@ -26,7 +26,7 @@ import (
 type lraLearnedFlags struct {
 	lraFlags
 	policies, baselines    []string
-	envKwargs              []string
+	envKwargs              map[string]any
 	containers, rows, milp int
 	online                 bool
 	load                   float64
@@ -94,7 +94,7 @@ which set prices without learning.`,
 	f.StringVar(&o.size, "size", "medium", "medium: 81 nodes; large: 729")
 	f.StringArrayVar(&o.policies, "policy", nil, "model of k8s/LRAPricing-v0 (repeat)")
 	f.StringArrayVar(&o.baselines, "baseline", []string{"mean_values", "duals", "rounded"}, "baseline of k8s/LRAPricing-v0 (repeat)")
-	f.StringArrayVar(&o.envKwargs, "env-kwargs", nil, "option key:value of k8s/LRAPricing-v0, such as scale:1 (repeat)")
+	cli.KwargsVar(f, &o.envKwargs, "env-kwargs", "option key:value of k8s/LRAPricing-v0, such as scale:1 (repeat)")
 	f.IntVar(&o.containers, "containers", 600, "containers of a batch; with --online, placements of an episode")
 	f.IntVar(&o.rows, "rows", 30, "batches, or episodes")
 	f.IntVar(&o.milp, "milp-nodes", 300, "branch-and-bound nodes of the integer program; 0 omits it")
@@ -197,13 +197,9 @@ func (o *lraLearnedFlags) player() (*pricing.Player, *lra.Table, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	kwargs, err := cli.ParseKwargs("env-kwargs", o.envKwargs)
-	if err != nil {
-		return nil, nil, err
-	}
 	table, err := files.ReadTableFile(path)
 	return &pricing.Player{
-		Table: path, Nodes: nodes, Options: kwargs, Baselines: o.baselines, Policies: o.policies, Seed: o.seed, Now: time.Now,
+		Table: path, Nodes: nodes, Options: o.envKwargs, Baselines: o.baselines, Policies: o.policies, Seed: o.seed, Now: time.Now,
 		Open: func(name string, v *envs.Vec) (agents.Policy, io.Closer, error) {
 			m, err := play.ReadModelFor(name, v)
 			if err != nil {

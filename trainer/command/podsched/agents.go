@@ -175,6 +175,6 @@ func (a podschedAgent) params(e *earlierFlags) []string {
 func prepend(f *pflag.Flag, values []string) {
 	list := f.Value.(pflag.SliceValue)
 	if err := list.Replace(append(values, list.GetSlice()...)); err != nil {
-		panic(err) // a list of strings accepts any
+		panic(err) // values are key:value
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/kubernasium/kubernasium/agents"
@@ -57,10 +58,10 @@ func (c *podschedCase) learner(t *testing.T) (*run.Learner, *envs.Vec) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = v.Close() })
-	given, err := cli.ParseKwargs("params", c.params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var given map[string]any
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cli.KwargsVar(flags, &given, "params", "")
+	prepend(flags.Lookup("params"), c.params)
 	h, err := run.ReadHyperparams(c.algo, "none", "", given)
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,8 @@ type explanation struct {
 
 func newPodschedExplain() *cobra.Command {
 	var env, follow string
-	var kwargs, models []string
+	var kwargs map[string]any
+	var models []string
 	var seed uint64
 	var decision int
 	cmd := &cobra.Command{
@@ -37,11 +38,7 @@ func newPodschedExplain() *cobra.Command {
   trainer podsched explain --env-kwargs pods:mixed --env-kwargs cpu_load:0.9 --decision 150 --follow First --json
   trainer podsched explain --model models/pretrained/k8s-PodBalance-v0/ppo.safetensors --decision 40`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := cli.ParseKwargs("env-kwargs", kwargs)
-			if err != nil {
-				return err
-			}
-			v, err := envs.Make(env, 1, envs.VecOptions{Options: opts, Autoreset: envs.Disabled})
+			v, err := envs.Make(env, 1, envs.VecOptions{Options: kwargs, Autoreset: envs.Disabled})
 			if err != nil {
 				return err
 			}
@@ -82,7 +79,7 @@ func newPodschedExplain() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&env, "env", "k8s/PodBalance-v0", "id of the environment")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &kwargs, "env-kwargs", "option key:value of the environment (repeat)")
 	f.Uint64Var(&seed, "seed", play.CompareSeed, "random seed of the episode")
 	f.IntVar(&decision, "decision", 0, "decision of the episode to explain, from 0")
 	f.StringArrayVar(&models, "model", nil, "model file whose choice and scores to show besides those of the baselines (repeat)")

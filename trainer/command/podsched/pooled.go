@@ -25,7 +25,7 @@ type pooledResult struct {
 
 func newPodschedPooled() *cobra.Command {
 	res := pooledResult{Env: "k8s/GPUPodScheduling-v2", Episodes: 40, Seed: play.CompareSeed}
-	var kwargs []string
+	var given map[string]any
 	cmd := &cobra.Command{
 		Use:   "pooled",
 		Short: "Tell how long pods would wait if the nodes of each GPU model were one",
@@ -38,10 +38,6 @@ this wait.`,
   trainer podsched pooled --env-kwargs split:train --seed 50000 --episodes 200`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			given, err := cli.ParseKwargs("env-kwargs", kwargs)
-			if err != nil {
-				return err
-			}
 			given["dynamics"] = cmp.Or(given["dynamics"], any(gpu.DynamicsTimed))
 			if given["dynamics"] != gpu.DynamicsTimed {
 				return fmt.Errorf("--env-kwargs dynamics:%v, want %s, in which pods wait", given["dynamics"], gpu.DynamicsTimed)
@@ -60,7 +56,7 @@ this wait.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&res.Env, "env", res.Env, "id of the environment of GPU scheduling")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &given, "env-kwargs", "option key:value of the environment (repeat)")
 	f.Uint64Var(&res.Seed, "seed", res.Seed, "random seed of the first episode")
 	f.IntVar(&res.Episodes, "episodes", res.Episodes, "number of episodes")
 	return cmd

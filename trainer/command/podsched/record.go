@@ -25,7 +25,6 @@ type recordFlags struct {
 
 func newPodschedRecord() *cobra.Command {
 	var o recordFlags
-	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "record",
 		Short: "Write an episode of an environment as a recording of a cluster",
@@ -40,10 +39,6 @@ nodes and pods, with the times when a policy bound them and when they ended.`,
 			case (o.model == "") == (o.policy == ""):
 				return errors.New("want one of --model and --policy")
 			}
-			var err error
-			if o.kwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-				return err
-			}
 			s, err := o.play(cmd.Context())
 			if err != nil {
 				return err
@@ -57,7 +52,7 @@ nodes and pods, with the times when a policy bound them and when they ended.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.env, "env", "k8s/PodBalance-v0", "environment of pod scheduling")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &o.kwargs, "env-kwargs", "option key:value of the environment (repeat)")
 	f.StringVar(&o.policy, "policy", "", "baseline")
 	f.StringVar(&o.model, "model", "", "model file")
 	f.Uint64Var(&o.seed, "seed", play.CompareSeed, "random seed of the episode")

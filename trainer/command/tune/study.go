@@ -48,21 +48,7 @@ type rungResult struct {
 	Folder    string         `json:"folder,omitempty"` // folder of a shared study's attempt, below the study's folder
 }
 
-// parse sets and checks the command's arguments, and reads its files.
-func (s *study) parse(kwargs, evalKwargs, params []string, conf, spaceFile string) (err error) {
-	if s.EnvKwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-		return err
-	}
-	if s.EvalKwargs, err = cli.ParseKwargs("eval-env-kwargs", evalKwargs); err != nil {
-		return err
-	}
-	if s.Fixed, err = cli.ParseKwargs("params", params); err != nil {
-		return err
-	}
-	return s.complete(conf, spaceFile)
-}
-
-// complete fills in defaults and the contents of files.
+// complete checks the command's arguments, and fills in defaults and the contents of files.
 func (s *study) complete(conf, spaceFile string) error {
 	algo, err := algorithms.Get(s.Algo)
 	if err != nil {

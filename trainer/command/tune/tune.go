@@ -55,7 +55,6 @@ type tuner struct {
 // New returns the command tune.
 func New() *cobra.Command {
 	var s study
-	var kwargs, evalKwargs, params []string
 	var conf, spaceFile, logFolder, resume string
 	var jobs int
 	var base, sharedFile string
@@ -99,7 +98,7 @@ the given baseline, and the best of these is the tuned one.`,
 			if jobs < 1 {
 				return fmt.Errorf("--n-jobs %d, want at least 1", jobs)
 			}
-			if t, folder, err := baselineTunerOf(cmd, base, kwargs, &s, logFolder, resume); t != nil || err != nil {
+			if t, folder, err := baselineTunerOf(cmd, base, &s, logFolder, resume); t != nil || err != nil {
 				if err != nil {
 					return err
 				}
@@ -115,10 +114,10 @@ the given baseline, and the best of these is the tuned one.`,
 				t.folder = resume
 				t.journal, err = resumeJournal(resume, journalName, checkStudy)
 			} else if sharedFile != "" {
-				if err = s.parse(kwargs, evalKwargs, params, conf, spaceFile); err == nil {
+				if err = s.complete(conf, spaceFile); err == nil {
 					err = t.join(sharedFile, s, lease)
 				}
-			} else if err = s.parse(kwargs, evalKwargs, params, conf, spaceFile); err == nil {
+			} else if err = s.complete(conf, spaceFile); err == nil {
 				t.folder, t.journal, err = newStudy(logFolder, s)
 			}
 			if err != nil {
@@ -140,9 +139,9 @@ the given baseline, and the best of these is the tuned one.`,
 	f.IntVar(&s.EvalEpisodes, "eval-episodes", 20, "held-out episodes that rank a rung, or training episodes of a baseline's candidate")
 	f.Uint64Var(&s.Seed, "seed", 0, "random seed of the search and of all trainings")
 	f.IntVar(&jobs, "n-jobs", 0, "parallel trials (default: the number of cores)")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
-	f.StringArrayVar(&evalKwargs, "eval-env-kwargs", nil, "further option key:value for evaluation (repeat)")
-	f.StringArrayVar(&params, "params", nil, "hyperparameter key:value that is not searched (repeat)")
+	cli.KwargsVar(f, &s.EnvKwargs, "env-kwargs", "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &s.EvalKwargs, "eval-env-kwargs", "further option key:value for evaluation (repeat)")
+	cli.KwargsVar(f, &s.Fixed, "params", "hyperparameter key:value that is not searched (repeat)")
 	f.StringVar(&conf, "conf-file", "", "YAML file of hyperparameters that are not searched, in RL Zoo's format")
 	f.StringVar(&spaceFile, "search-space", "", "YAML file of a search space, in the format of trainer/searchspaces (default: the algorithm's)")
 	f.StringVarP(&logFolder, "log-folder", "f", "logs", "folder of logs and models")
@@ -154,7 +153,7 @@ the given baseline, and the best of these is the tuned one.`,
 
 // baselineTunerOf returns the tuner and the folder of a search for a baseline's parameters, or nil if the
 // command line describes a study of an algorithm.
-func baselineTunerOf(cmd *cobra.Command, base string, kwargs []string, s *study, logFolder, resume string) (*baselineTuner, string, error) {
+func baselineTunerOf(cmd *cobra.Command, base string, s *study, logFolder, resume string) (*baselineTuner, string, error) {
 	if resume != "" {
 		if _, err := os.Stat(filepath.Join(resume, searchName)); err != nil {
 			return nil, "", nil // the study reports the error
@@ -171,11 +170,7 @@ func baselineTunerOf(cmd *cobra.Command, base string, kwargs []string, s *study,
 	if err := onlyFlags(cmd, "baseline", "env", "env-kwargs", "n-timesteps", "eval-episodes", "seed", "log-folder", "json"); err != nil {
 		return nil, "", err
 	}
-	options, err := cli.ParseKwargs("env-kwargs", kwargs)
-	if err != nil {
-		return nil, "", err
-	}
-	return search{Baseline: base, Env: s.Env, EnvKwargs: options, Seed: s.Seed, Timesteps: s.Timesteps, Episodes: s.EvalEpisodes}.begin(logFolder)
+	return search{Baseline: base, Env: s.Env, EnvKwargs: s.EnvKwargs, Seed: s.Seed, Timesteps: s.Timesteps, Episodes: s.EvalEpisodes}.begin(logFolder)
 }
 
 // newStudy creates the folder and the journal of a study.

@@ -119,8 +119,9 @@ level: {uniform: [-2, -2]}
 // TestFixedIsNotSearched: hyperparameters in RL Zoo's form are not drawn either.
 func TestFixedIsNotSearched(t *testing.T) {
 	conf := envstest.TempFile(t, "ppo_lstm.yml", "classic/CartPole-v1: {policy_kwargs: 'dict(net_arch=[8], lstm_hidden_size=4, activation_fn=nn.ReLU)'}\n")
-	s := study{Algo: "ppo_lstm", Env: "classic/CartPole-v1", Trials: 4, Reduction: 2, MinResource: 1000, EvalEpisodes: 1, Timesteps: 100_000}
-	if err := s.parse(nil, nil, []string{"normalize:false"}, conf, ""); err != nil {
+	s := study{Algo: "ppo_lstm", Env: "classic/CartPole-v1", Trials: 4, Reduction: 2, MinResource: 1000, EvalEpisodes: 1, Timesteps: 100_000,
+		Fixed: map[string]any{"normalize": false}}
+	if err := s.complete(conf, ""); err != nil {
 		t.Fatal(err)
 	}
 	space, err := parseSearchSpace("search space", []byte(s.Space))

@@ -45,7 +45,6 @@ type familyResult struct {
 
 func newVPAFamilies() *cobra.Command {
 	var c familiesConfig
-	var kwargs, evaluate []string
 	cmd := &cobra.Command{
 		Use:   "families",
 		Short: "Compare models with a recommender on each type of workload: cost, OOM kills, evictions",
@@ -60,13 +59,6 @@ than the recommender's.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(c.models) == 0 {
 				return errors.New("want --model")
-			}
-			var err error
-			if c.kwargs, err = cli.ParseKwargs("env-kwargs", kwargs); err != nil {
-				return err
-			}
-			if c.evaluate, err = cli.ParseKwargs("eval-env-kwargs", evaluate); err != nil {
-				return err
 			}
 			if len(c.types) == 0 {
 				c.types = workload.Types()
@@ -90,8 +82,8 @@ than the recommender's.`,
 	f.StringArrayVar(&c.models, "model", nil, "model file (repeat)")
 	f.StringVar(&c.baseline, "baseline", "upstream", "recommender to compare with; upstream_exact on the discrete environment")
 	f.StringSliceVar(&c.types, "workload-type", nil, "types of workloads (default: all)")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat; default: those of the first model)")
-	f.StringArrayVar(&evaluate, "eval-env-kwargs", nil, "further option key:value for evaluation, such as split:train to choose hyperparameters (repeat)")
+	cli.KwargsVar(f, &c.kwargs, "env-kwargs", "option key:value of the environment (repeat; default: those of the first model)")
+	cli.KwargsVar(f, &c.evaluate, "eval-env-kwargs", "further option key:value for evaluation, such as split:train to choose hyperparameters (repeat)")
 	f.IntVar(&c.episodes, "episodes", 100, "held-out episodes per type")
 	f.StringVar(&c.markdown, "markdown", "", "Markdown file for the table")
 	return cmd

@@ -41,7 +41,6 @@ type forecasterResult struct {
 
 func newVPAForecaster() *cobra.Command {
 	c := forecasterConfig{Config: forecast.Defaults()}
-	var kwargs []string
 	cmd := &cobra.Command{
 		Use:   "forecaster",
 		Short: "Train the LSTM forecaster, a recommender that trainer eval and compare play as a model",
@@ -52,11 +51,7 @@ The requested quantile should fit the weighting: 0.2, 0.5, 0.8 for slack_heavy, 
 		Example: `  trainer vpa forecaster --out models/pretrained/k8s-VerticalPodAutoscaler-v0/lstm_forecaster.safetensors
   trainer compare --model models/pretrained/k8s-VerticalPodAutoscaler-v0/lstm_forecaster.safetensors`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			given, err := cli.ParseKwargs("env-kwargs", kwargs)
-			if err != nil {
-				return err
-			}
-			c.kwargs = cli.MergeKwargs(map[string]any{"encoding": "upstream", "safety": "memory", "hold": 30}, given)
+			c.kwargs = cli.MergeKwargs(map[string]any{"encoding": "upstream", "safety": "memory", "hold": 30}, c.kwargs)
 			if c.Episodes < 1 {
 				return fmt.Errorf("--episodes %d, want at least 1", c.Episodes)
 			}
@@ -73,7 +68,7 @@ The requested quantile should fit the weighting: 0.2, 0.5, 0.8 for slack_heavy, 
 	f.Uint64Var(&c.seed, "seed", 1, "random seed of weights and episodes")
 	f.IntVar(&c.Episodes, "episodes", c.Episodes, "training episodes")
 	f.Float64Var(&c.Quantile, "quantile", c.Quantile, "quantile of CPU usage to request")
-	f.StringArrayVar(&kwargs, "env-kwargs", nil, "option key:value of the environment (repeat)")
+	cli.KwargsVar(f, &c.kwargs, "env-kwargs", "option key:value of the environment (repeat)")
 	return cmd
 }
 
