@@ -27,7 +27,7 @@ func TestBrowserTrains(t *testing.T) {
 	train("--env", "k8s/PodBalance-v0", "-n", "8192", "--eval-freq", "4096", "--compare", "10")
 	train("--env", "classic/CartPole-v1", "-n", "49152", "--eval-freq", "4096", "--compare", "10")
 	value := func(name string) string {
-		return `[...document.querySelectorAll('[aria-label="Last values and hyperparameters"] tr')].find(r => r.cells[0].textContent == '` + name + `').cells`
+		return `([...document.querySelectorAll('[aria-label="Last values and hyperparameters"] tr')].find(r => r.cells[0].textContent == '` + name + `')?.cells ?? [])`
 	}
 	b.Wait(`[...` + value("time/total_timesteps") + `].map(c => c.textContent).join() == 'time/total_timesteps,49152,49152'`)
 	if got := b.Eval(`[...` + value("time left") + `].map(c => c.textContent).join()`); got != "time left,finished,finished" {
